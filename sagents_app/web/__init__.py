@@ -1,0 +1,1 @@
+"""What people and programs reach over HTTP and WebSocket."""

@@ -1,0 +1,1 @@
+"""Fixtures and rules of the whole suite."""
