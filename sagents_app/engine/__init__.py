@@ -1,0 +1,126 @@
+"""The engine: a Django-free library for agents that people oversee.
+
+An agent is configuration, a state is data, an outcome says how a turn ended. Values go in, values come out.
+"""
+
+from sagents_app.engine import modes, steps
+from sagents_app.engine.agent import Agent
+from sagents_app.engine.chat_model import ChatModel, ModelRequest
+from sagents_app.engine.chat_models.scripted import FunctionModel, ScriptedModel
+from sagents_app.engine.decisions import (
+    Answer,
+    Approve,
+    Cancel,
+    Decision,
+    Edit,
+    Reject,
+    Respond,
+    check_reply,
+)
+from sagents_app.engine.errors import (
+    BudgetExceeded,
+    EngineError,
+    InvalidArguments,
+    InvalidExpansion,
+    InvalidResume,
+    InvalidState,
+    Misconfigured,
+    ModelError,
+    ToolError,
+    TurnError,
+)
+from sagents_app.engine.interrupts import (
+    ActionRequest,
+    ApprovalRequest,
+    BudgetRequest,
+    Halt,
+    Interrupt,
+    MultipleInterrupts,
+    Question,
+    QuestionOption,
+    ReviewConfig,
+    SubAgentInterrupt,
+    UnknownInterrupt,
+    UnknownOutcome,
+)
+from sagents_app.engine.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    ToolResult,
+)
+from sagents_app.engine.middleware import Middleware
+from sagents_app.engine.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome, Paused
+from sagents_app.engine.state import AgentState, History
+from sagents_app.engine.todos import Todo
+from sagents_app.engine.tools import Tool, ToolContext, ToolOutput, expand, tool
+from sagents_app.engine.turn import Journal, Turn
+from sagents_app.engine.usage import TokenUsage
+
+__all__ = [
+    "ActionRequest",
+    "Agent",
+    "AgentState",
+    "Answer",
+    "ApprovalRequest",
+    "Approve",
+    "BudgetExceeded",
+    "BudgetRequest",
+    "Cancel",
+    "Cancelled",
+    "ChatModel",
+    "Completed",
+    "Decision",
+    "Edit",
+    "EngineError",
+    "Failed",
+    "FilePart",
+    "FunctionModel",
+    "Halt",
+    "History",
+    "ImagePart",
+    "Interrupt",
+    "Interrupted",
+    "InvalidArguments",
+    "InvalidExpansion",
+    "InvalidResume",
+    "InvalidState",
+    "Journal",
+    "Message",
+    "Middleware",
+    "Misconfigured",
+    "ModelError",
+    "ModelRequest",
+    "MultipleInterrupts",
+    "Outcome",
+    "Paused",
+    "Question",
+    "QuestionOption",
+    "Reject",
+    "Respond",
+    "ReviewConfig",
+    "ScriptedModel",
+    "SubAgentInterrupt",
+    "TextPart",
+    "ThinkingPart",
+    "Todo",
+    "TokenUsage",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
+    "ToolResult",
+    "Turn",
+    "TurnError",
+    "UnknownInterrupt",
+    "UnknownOutcome",
+    "check_reply",
+    "expand",
+    "modes",
+    "steps",
+    "tool",
+]

@@ -1,0 +1,371 @@
+"""An agent: configuration, checked once, that drives states. It holds no conversation of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from sagents_app.engine import modes, resume
+from sagents_app.engine.chat_model import ChatModel
+from sagents_app.engine.decisions import Decision
+from sagents_app.engine.errors import EngineError, Misconfigured, StepFailed, TurnError
+from sagents_app.engine.events import Event
+from sagents_app.engine.interrupts import Interrupt
+from sagents_app.engine.middleware import Middleware, overrides
+from sagents_app.engine.outcomes import Cancelled, Failed, Interrupted, Outcome
+from sagents_app.engine.state import AgentState, open_calls
+from sagents_app.engine.steps.ending import ended
+from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.tools import RunSync, Tool
+from sagents_app.engine.turn import (
+    CutOff,
+    Drive,
+    Hooks,
+    Journal,
+    Mode,
+    Options,
+    Setup,
+    Turn,
+    call_hooks,
+    watch_cancel,
+)
+
+logger = logging.getLogger(__name__)
+SYNC_THREADS = 32
+
+
+class Agent:
+    """Model, prompt, tools and middlewares, with the mode that drives them.
+
+    Args:
+        model: answers the calls; `fallback_models` are asked in turn where it fails.
+        system_prompt: the middlewares' prompts follow it, a blank line between them.
+        tools: the agent's own; the middlewares' follow in stack order.
+        middlewares: the whole stack, nothing hidden.
+        max_runs: model calls in one turn, counted over interrupts and pauses.
+        max_tool_failures: batches in a row that may bring nothing but errors; None is no limit.
+        max_seconds: time that one drive of a turn may take; None is no limit.
+        max_tokens: tokens that one turn may use, counted like `max_runs`; None is no limit.
+        mode: how a turn is driven; the default is `modes.agent_execution`.
+        tool_context: the host's own values for its tools; never stored.
+        scope: whatever the host's tools need to know of the tenant or user; never stored.
+        run_sync: runs sync tools, `await run_sync(function, **arguments)`; the default is a pool of 32 threads.
+        before_fallback: called with the next model and the request before a fallback is asked.
+
+    Raises:
+        Misconfigured: names the culprit.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: ChatModel,
+        system_prompt: str = "",
+        tools: Iterable[Tool] = (),
+        middlewares: Iterable[Middleware] = (),
+        fallback_models: Iterable[ChatModel] = (),
+        before_fallback: Callable[..., Any] | None = None,
+        max_runs: int = 50,
+        max_tool_failures: int | None = 10,
+        max_seconds: float | None = None,
+        max_tokens: int | None = None,
+        name: str = "agent",
+        mode: Mode | None = None,
+        tool_context: Mapping[str, Any] | None = None,
+        scope: Any = None,
+        run_sync: RunSync | None = None,
+    ) -> None:
+        stack = _checked_stack(middlewares)
+        named = _by_name([*tools, *(one for middleware in stack for one in middleware.tools())])
+        for budget, value in (
+            ("max_runs", max_runs),
+            ("max_tool_failures", max_tool_failures),
+            ("max_seconds", max_seconds),
+            ("max_tokens", max_tokens),
+        ):
+            _check_budget(budget, value)
+        self.mode: Mode = mode if mode is not None else modes.agent_execution
+        self.max_runs = max_runs
+        self.setup = Setup(
+            name=name,
+            models=_checked_models([model, *fallback_models]),
+            system_prompt=_assembled(system_prompt, stack),
+            tools=named,
+            middlewares=stack,
+            hooks=_hooks(stack),
+            run_sync=run_sync or _run_in_thread,
+            tool_context=dict(tool_context or {}),
+            scope=scope,
+            before_fallback=before_fallback,
+            max_tool_failures=max_tool_failures,
+            max_seconds=max_seconds,
+            max_tokens=max_tokens,
+        )
+        for middleware in stack:
+            middleware.check(named)
+        gates = [type(one).__name__ for one in stack if overrides(one, "needs_approval")]
+        modes.check_gated(self.mode, gated=gates)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.setup.name!r} {len(self.setup.tools)} tools, {self.setup.models[0].name}>"
+
+    @property
+    def name(self) -> str:
+        """What pages and rows call the agent."""
+        return self.setup.name
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every tool by name, the agent's own first."""
+        return self.setup.tools
+
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """The stack, in order."""
+        return self.setup.middlewares
+
+    @property
+    def system_prompt(self) -> str:
+        """The whole prompt, as the model gets it."""
+        return self.setup.system_prompt
+
+    async def execute(
+        self,
+        state: AgentState,
+        *,
+        until_tool: str | Iterable[str] | None = None,
+        until_tool_success: str | Iterable[str] | None = None,
+        max_runs: int | None = None,
+        should_pause: Callable[[], Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+        journal: Journal | None = None,
+        on_event: Callable[[Event], Any] | None = None,
+        conversation_id: str | None = None,
+        acting_user: Any = None,
+    ) -> Outcome:
+        """Drive a turn from `state` to its end.
+
+        An interrupted state is answered at once, without a call. A state that ends in calls or results goes on from
+        there. `until_tool` (or `until_tool_success`) names tools of which one has to be called (and to succeed).
+
+        Args:
+            should_pause: False to go on, True or a reason (JSON) to stop at the next boundary.
+            should_cancel: asked between steps and deltas and while tools run.
+            journal: the host's durable record of tool calls.
+            on_event: told of every event in order, sync or async; what it raises ends the turn as `Failed`.
+
+        Raises:
+            Misconfigured: a mistake in the options or in the state; nothing has happened.
+        """
+        options = self._options(
+            until_tool,
+            until_tool_success,
+            max_runs,
+            should_pause=should_pause,
+            should_cancel=should_cancel,
+            journal=journal,
+            on_event=on_event,
+            conversation_id=conversation_id,
+            acting_user=acting_user,
+        )
+        if state.interrupt is not None:
+            return Interrupted(state, state.interrupt)
+        return await self._drive(replace(state, pause_reason=None), options, None)
+
+    async def resume(
+        self,
+        state: AgentState,
+        replies: Mapping[str, Decision],
+        *,
+        until_tool: str | Iterable[str] | None = None,
+        until_tool_success: str | Iterable[str] | None = None,
+        max_runs: int | None = None,
+        should_pause: Callable[[], Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+        journal: Journal | None = None,
+        on_event: Callable[[Event], Any] | None = None,
+        conversation_id: str | None = None,
+        acting_user: Any = None,
+    ) -> Outcome:
+        """Go on from an interrupted state as `replies`, by call id, decide. Options as for `execute`.
+
+        Raises:
+            InvalidResume: the replies do not fit what is open; nothing has happened.
+            Misconfigured: a mistake in the options; nothing has happened.
+        """
+        options = self._options(
+            until_tool,
+            until_tool_success,
+            max_runs,
+            should_pause=should_pause,
+            should_cancel=should_cancel,
+            journal=journal,
+            on_event=on_event,
+            conversation_id=conversation_id,
+            acting_user=acting_user,
+        )
+        interrupt = state.interrupt
+        resume.check_replies(self.setup, state, replies)
+        return await self._drive(resume.accept(state, replies), options, interrupt)
+
+    def _options(
+        self,
+        until_tool: str | Iterable[str] | None,
+        until_tool_success: str | Iterable[str] | None,
+        max_runs: int | None,
+        **seams: Any,
+    ) -> Options:
+        if until_tool is not None and until_tool_success is not None:
+            raise Misconfigured("until_tool and until_tool_success are mutually exclusive")
+        for option, value in (
+            ("until_tool", until_tool),
+            ("until_tool_success", until_tool_success),
+        ):
+            _check_targets(option, value, self.setup.tools)
+        _check_budget("max_runs", max_runs)
+        names, success = modes.collapse_until_tool(until_tool, until_tool_success)
+        runs = max_runs if max_runs is not None else self.max_runs
+        return Options(max_runs=runs, until_tool=names, require_tool_success=success, **seams)
+
+    async def _drive(
+        self, state: AgentState, options: Options, settled: Interrupt | None
+    ) -> Outcome:
+        state = replace(state, messages=state.history())
+        if not state.messages:
+            raise Misconfigured("a turn needs at least one message")
+        turn = Turn(self.setup, state, options, Drive(state))
+        watcher: asyncio.Task[None] | None = None
+        if options.should_cancel is not None:
+            turn.drive.cancel_signal = asyncio.get_running_loop().create_future()
+            watcher = asyncio.create_task(watch_cancel(turn))
+        try:
+            return await self._run(turn, settled)
+        except CutOff:
+            return Cancelled(ended(turn.drive.state))
+        except TurnError as error:
+            return Failed(ended(turn.drive.state), error)
+        except EngineError as error:
+            return Failed(ended(turn.drive.state), StepFailed(str(error)))
+        except Exception as error:
+            logger.exception("the turn of agent %r failed", self.name)
+            return Failed(ended(turn.drive.state), StepFailed(f"{type(error).__name__}: {error}"))
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+
+    async def _run(self, turn: Turn, settled: Interrupt | None) -> Outcome:
+        if (
+            settled is None
+            and open_calls(turn.state.messages) is None
+            and self.setup.hooks.before_turn
+        ):
+            begun = await call_hooks(turn, self.setup.hooks.before_turn)
+            if isinstance(begun, Interrupt):
+                return stop_for(turn, begun)
+            turn = begun
+        if settled is not None and resume.raised_by_no_call(settled):
+            result = await resume.settle_own(turn, settled)
+        elif turn.state.decisions:
+            result = await resume.settle_interrupts(turn)
+        else:
+            result = turn
+        return await self.mode(result) if isinstance(result, Turn) else result
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+async def _run_in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    global _pool  # one pool a process, made when the first sync tool runs
+    if _pool is None:
+        _pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sagents-tool")
+    return await asyncio.get_running_loop().run_in_executor(
+        _pool, functools.partial(function, **arguments)
+    )
+
+
+def _checked_models(models: Iterable[ChatModel]) -> tuple[ChatModel, ...]:
+    checked = tuple(models)
+    for model in checked:
+        if not isinstance(model, ChatModel):
+            raise Misconfigured(f"a model has a name and a stream method, got {model!r:.200}")
+    return checked
+
+
+def _checked_stack(middlewares: Iterable[Middleware]) -> tuple[Middleware, ...]:
+    stack = tuple(middlewares)
+    for middleware in stack:
+        if not isinstance(middleware, Middleware):
+            raise Misconfigured(f"middlewares are Middleware objects, got {middleware!r:.200}")
+    keys = [middleware.key for middleware in stack]
+    if doubled := sorted({key for key in keys if keys.count(key) > 1}):
+        raise Misconfigured(
+            f"two middlewares have the key {', '.join(map(repr, doubled))}; give one another `key`"
+        )
+    return stack
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    for one in tools:
+        if not isinstance(one, Tool):
+            raise Misconfigured(f"tools are made with @tool, got {one!r:.200}")
+        if one.name in named:
+            raise Misconfigured(f"two tools are named {one.name!r}")
+        named[one.name] = one
+    return named
+
+
+def _assembled(system_prompt: str, stack: Iterable[Middleware]) -> str:
+    if not isinstance(system_prompt, str):
+        raise Misconfigured(f"system_prompt is a text, got {system_prompt!r:.200}")
+    texts = [system_prompt]
+    for middleware in stack:
+        prompt = middleware.system_prompt()
+        texts.extend([prompt] if isinstance(prompt, str) else prompt)
+    return "\n\n".join(text for text in texts if text)
+
+
+def _hooks(stack: tuple[Middleware, ...]) -> Hooks:
+    def having(name: str, middlewares: Iterable[Middleware]) -> tuple[Callable[..., Any], ...]:
+        return tuple(
+            getattr(middleware, name) for middleware in middlewares if overrides(middleware, name)
+        )
+
+    return Hooks(
+        before_turn=having("before_turn", stack),
+        before_model=having("before_model", stack),
+        after_model=having("after_model", reversed(stack)),
+        needs_approval=having("needs_approval", stack),
+        on_event=having("on_event", stack),
+    )
+
+
+def _check_budget(name: str, value: float | None) -> None:
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0
+    ):
+        raise Misconfigured(f"{name} is a number above 0, got {value!r}")
+
+
+def _check_targets(option: str, value: Any, tools: Mapping[str, Tool]) -> None:
+    if value is None:
+        return
+    names = (
+        (value,)
+        if isinstance(value, str)
+        else tuple(value)
+        if isinstance(value, (list, tuple, set))
+        else None
+    )
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise Misconfigured(f"{option} is a tool's name or a list of them, got {value!r:.200}")
+    if missing := [repr(name) for name in names if name not in tools]:
+        raise Misconfigured(
+            f"{option}: tool {', '.join(missing)} not found; the agent has {', '.join(tools) or 'none'}"
+        )

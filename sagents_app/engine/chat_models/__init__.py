@@ -1,0 +1,1 @@
+"""Chat models: each provider in a folder of its own, and models for tests."""

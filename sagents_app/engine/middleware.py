@@ -1,0 +1,103 @@
+"""The interface of a middleware: every hook is optional. Implementations are in `middlewares/`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any
+
+from sagents_app.engine import decisions
+from sagents_app.engine.decisions import Decision
+from sagents_app.engine.events import Event
+from sagents_app.engine.interrupts import Interrupt, ReviewConfig
+from sagents_app.engine.messages import Message, ToolCall, ToolResult
+from sagents_app.engine.state import AgentState
+from sagents_app.engine.tools import Tool, ToolContext
+
+Resumed = ToolResult | AgentState | Interrupt | None
+
+
+class Middleware:
+    """A capability added to an agent. Hooks marked so may be sync or async.
+
+    A hook of the turn that raises ends the turn as `Failed`; an observer (`on_event`) that raises is logged.
+    """
+
+    @property
+    def key(self) -> str:
+        """Where the middleware keeps its own state in `metadata`, and its address for messages from outside."""
+        return type(self).__name__
+
+    def system_prompt(self) -> str | Iterable[str]:
+        """Return what is added to the agent's system prompt; several texts are joined by a blank line."""
+        return ""
+
+    def tools(self) -> Iterable[Tool]:
+        """Return the tools that come with the capability, in order."""
+        return ()
+
+    def check(self, tools: Mapping[str, Tool]) -> None:
+        """Check the configuration against the agent's tools, by name.
+
+        Raises:
+            Misconfigured: naming tool and key.
+        """
+
+    def before_turn(self, state: AgentState) -> AgentState | Awaitable[AgentState]:
+        """Return the state to begin a turn with (sync or async, in stack order)."""
+        return state
+
+    def before_model(self, state: AgentState) -> AgentState | Awaitable[AgentState]:
+        """Return the state for the next model call (sync or async, in stack order)."""
+        return state
+
+    def after_model(
+        self, state: AgentState
+    ) -> AgentState | Interrupt | Awaitable[AgentState | Interrupt]:
+        """Return the state after a reply, or an interrupt to stop for (sync or async, in reverse stack order)."""
+        return state
+
+    def needs_approval(self, call: ToolCall, context: ToolContext) -> ReviewConfig | None:
+        """Return the rule under which a valid call waits for a decision, None where it need not.
+
+        Asked once a call; raising means "ask".
+        """
+        return None
+
+    def restorable_interrupt(self, interrupt: Interrupt) -> bool:
+        """Whether this middleware takes care of `interrupt` after a restart."""
+        return False
+
+    def check_reply(self, interrupt: Interrupt, reply: Decision) -> None:
+        """Check a reply to an interrupt of this middleware's; pure.
+
+        Raises:
+            InvalidResume: naming what was expected.
+        """
+        decisions.check_reply(interrupt, reply)
+
+    def handle_resume(
+        self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
+    ) -> Resumed | Awaitable[Resumed]:
+        """Settle an interrupt of this middleware's (sync or async).
+
+        `replies` are by call id. Answers the result of the call that raised it (or, where no call did, the state to go
+        on with), an interrupt to go on waiting for, or None: not mine.
+        """
+        return None
+
+    def on_event(self, event: Event) -> Awaitable[None] | None:
+        """Observe (sync or async); what it raises is logged and goes no further."""
+        return None
+
+    def transform_display_message(self, message: Message) -> Message:
+        """Return the message as the transcript should show it; the state keeps the original."""
+        return message
+
+    def handle_message(self, payload: Any, state: AgentState) -> AgentState | Awaitable[AgentState]:
+        """Return the state after a message from outside that was addressed to `key` (sync or async)."""
+        return state
+
+
+def overrides(middleware: Middleware, hook: str) -> bool:
+    """Whether the middleware has its own version of `hook`, so that nobody calls the empty one."""
+    return getattr(type(middleware), hook) is not getattr(Middleware, hook)

@@ -1,0 +1,7 @@
+"""Capabilities for agents, one file or folder each."""
+
+from sagents_app.engine.middlewares.ask_user_question import AskUserQuestion
+from sagents_app.engine.middlewares.haltable import Haltable
+from sagents_app.engine.middlewares.human_in_the_loop import HumanInTheLoop
+
+__all__ = ["AskUserQuestion", "Haltable", "HumanInTheLoop"]

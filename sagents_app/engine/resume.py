@@ -1,0 +1,205 @@
+"""Going on after an interrupt: first every reply is checked, only then does anything happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sagents_app.engine.decisions import (
+    Approve,
+    Cancel,
+    Decision,
+    Edit,
+    Reject,
+    Respond,
+    check_reply,
+)
+from sagents_app.engine.errors import HookFailed, InvalidArguments, InvalidResume
+from sagents_app.engine.interrupts import (
+    ApprovalRequest,
+    Interrupt,
+    UnknownInterrupt,
+    UnknownOutcome,
+    has_halt,
+    leaves,
+    open_call_ids,
+)
+from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
+from sagents_app.engine.middleware import Middleware, overrides
+from sagents_app.engine.outcomes import Outcome
+from sagents_app.engine.state import AgentState, open_calls
+from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.tools import error_result, placeholder
+from sagents_app.engine.turn import Setup, Turn, last_batch_results, settle
+
+NOT_DONE = "A person looked into it: this call was not carried out."
+PUT_ASIDE = "The person did not want to answer. Do not ask again; wait for instructions."
+
+
+def check_replies(setup: Setup, state: AgentState, replies: Mapping[str, Decision]) -> None:
+    """Check that `replies` name every open call id, nothing else, and that each fits; pure.
+
+    Raises:
+        InvalidResume: saying what is open and what was expected.
+    """
+    interrupt = state.interrupt
+    if interrupt is None:
+        raise InvalidResume("nothing is open: the state waits for no reply")
+    if has_halt(interrupt):
+        raise InvalidResume(
+            "the workflow was halted: a halt can be dismissed or followed by a new message"
+        )
+    wanted = open_call_ids(interrupt)
+    if not isinstance(replies, Mapping):
+        raise InvalidResume(f"replies are a mapping from call id to decision, got {replies!r:.200}")
+    unknown = [repr(call_id) for call_id in replies if call_id not in wanted]
+    missing = [repr(call_id) for call_id in wanted if call_id not in replies]
+    if unknown or missing:
+        parts = [f"not open: {', '.join(unknown)}"] if unknown else []
+        parts += [f"without a reply: {', '.join(missing)}"] if missing else []
+        raise InvalidResume(f"{'; '.join(parts)} (open are {', '.join(map(repr, wanted))})")
+    for leaf in leaves(interrupt):
+        for call_id in open_call_ids(leaf):
+            _check_one(setup, leaf, call_id, replies[call_id])
+
+
+def accept(state: AgentState, replies: Mapping[str, Decision]) -> AgentState:
+    """Return the state with the checked replies in it, waiting no more."""
+    return replace(
+        state, interrupt=None, pause_reason=None, decisions={**state.decisions, **replies}
+    )
+
+
+async def settle_interrupts(turn: Turn) -> Turn | Outcome:
+    """Give the accepted replies to whoever raised the interrupts of the last batch, and put the results in place."""
+    results = {result.tool_call_id: result for result in last_batch_results(turn.state.messages)}
+    waiting = [
+        result
+        for result in results.values()
+        if result.is_interrupt and result.interrupt is not None
+    ]
+    for result in waiting:
+        interrupt = result.interrupt
+        if interrupt is None or not all(
+            call_id in turn.state.decisions for call_id in open_call_ids(interrupt)
+        ):
+            continue
+        call = _call_of(turn, result)
+        replies = {call_id: turn.state.decisions[call_id] for call_id in open_call_ids(interrupt)}
+        settled = await _settle_one(turn, call, interrupt, replies)
+        keep = {} if settled is None else {call.call_id: settled}
+        results = {
+            call_id: known for call_id, known in results.items() if call_id != call.call_id
+        } | keep
+        turn = await turn.put_results(results)
+        if settled is not None:
+            turn = _forget(turn, replies)
+    return turn
+
+
+def _forget(turn: Turn, replies: Mapping[str, Decision]) -> Turn:
+    left = {
+        call_id: reply for call_id, reply in turn.state.decisions.items() if call_id not in replies
+    }
+    return turn.with_state(replace(turn.state, decisions=left))
+
+
+def _call_of(turn: Turn, result: ToolResult) -> ToolCall:
+    batch = open_calls(turn.state.messages)
+    calls = batch[1].tool_calls if batch else ()
+    return next(call for call in calls if call.call_id == result.tool_call_id)
+
+
+async def _settle_one(
+    turn: Turn, call: ToolCall, interrupt: Interrupt, replies: Mapping[str, Decision]
+) -> ToolResult | None:
+    """Return the call's result, or None: it is to be run again."""
+    reply = next(iter(replies.values()))
+    if isinstance(interrupt, UnknownOutcome):
+        match reply:
+            case Approve():
+                return None
+            case Respond(text=text):
+                return ToolResult(call.call_id, call.name, (TextPart(text),), decision="respond")
+            case _:
+                note = (
+                    f" Their note: {reply.note}" if isinstance(reply, Reject) and reply.note else ""
+                )
+                return error_result(call, NOT_DONE + note, decision="reject")
+    for middleware in turn.setup.middlewares:
+        if not overrides(middleware, "handle_resume"):
+            continue
+        answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
+        if isinstance(answer, Interrupt):
+            return placeholder(call, answer)
+        if isinstance(answer, ToolResult):
+            return answer
+        if answer is not None:
+            raise HookFailed(
+                f"{type(middleware).__name__}.handle_resume has to return a result, got {answer!r:.200}"
+            )
+    return error_result(call, PUT_ASIDE, decision="cancel")
+
+
+async def settle_own(turn: Turn, interrupt: Interrupt) -> Turn | Outcome:
+    """Give the reply to an interrupt that no call raised to the middleware that did."""
+    replies = {call_id: turn.state.decisions[call_id] for call_id in open_call_ids(interrupt)}
+    for middleware in turn.setup.middlewares:
+        if not overrides(middleware, "handle_resume"):
+            continue
+        answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
+        if isinstance(answer, Interrupt):
+            return stop_for(turn, answer)
+        if isinstance(answer, AgentState):
+            return _forget(turn.with_state(answer), replies)
+        if answer is not None:
+            raise HookFailed(
+                f"{type(middleware).__name__}.handle_resume has to return a state, got {answer!r:.200}"
+            )
+    return _forget(turn, replies)
+
+
+def raised_by_no_call(interrupt: Interrupt) -> bool:
+    """Whether a hook raised it, so that no call waits for its result."""
+    return (
+        not interrupt.members
+        and not isinstance(interrupt, ApprovalRequest)
+        and interrupt.tool_call_id is None
+    )
+
+
+def _check_one(setup: Setup, leaf: Interrupt, call_id: str, reply: Decision) -> None:
+    check_reply(leaf, reply, call_id=call_id)
+    if isinstance(leaf, ApprovalRequest):
+        if isinstance(reply, Edit):
+            _check_edit(setup, leaf, call_id, reply)
+        return
+    if isinstance(leaf, (UnknownOutcome, UnknownInterrupt)):
+        return
+    owner = _owner(setup, leaf)
+    if owner is None:
+        if not isinstance(reply, Cancel):
+            raise InvalidResume(
+                f"No middleware handled the resume: none of the agent's claims {leaf.type!r}"
+            )
+        return
+    owner.check_reply(leaf, reply)
+
+
+def _owner(setup: Setup, leaf: Interrupt) -> Middleware | None:
+    return next((one for one in setup.middlewares if one.restorable_interrupt(leaf) is True), None)
+
+
+def _check_edit(setup: Setup, leaf: ApprovalRequest, call_id: str, reply: Edit) -> None:
+    name = next(
+        request.tool_name for request in leaf.action_requests if request.tool_call_id == call_id
+    )
+    tool = setup.tools.get(name)
+    if tool is None:
+        raise InvalidResume(
+            f"tool {name!r} does not exist any more, so its arguments cannot be edited; reject the call"
+        )
+    try:
+        tool.validate(ToolCall(call_id, name, arguments_json=reply.arguments_json))
+    except InvalidArguments as error:
+        raise InvalidResume(f"the edited arguments of {name!r} do not fit: {error}") from error

@@ -1,0 +1,312 @@
+"""The state of an agent's conversation: data, which each method answers with a new value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, overload
+
+from sagents_app.engine.decisions import Decision
+from sagents_app.engine.errors import Misconfigured
+from sagents_app.engine.interrupts import Halt, Interrupt, leaves
+from sagents_app.engine.messages import Message, TextPart, ToolResult
+from sagents_app.engine.todos import Todo
+
+PROCESS_BOUND = "The tool was interrupted and could not be resumed; its work, or its sub-agent's work, was lost."
+INCOMPATIBLE = (
+    "The tool was interrupted, and the stored interrupt is incompatible with this version."
+)
+MOVED_ON = (
+    "The user did not respond to this and sent something new. Proceed with the user's new request."
+)
+
+
+class History(Sequence[Message]):
+    """An append-only view of shared messages: appending costs the same however long the history is.
+
+    Two states that grow from one share its messages; only the second to append pays for a copy.
+    """
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[Message] = ()) -> None:
+        self._items = list(items)
+        self._length = len(self._items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [self._items[at] for at in range(*index.indices(self._length))]
+        at = index + self._length if index < 0 else index
+        if not 0 <= at < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._items[at]
+
+    def __iter__(self) -> Iterator[Message]:
+        for at in range(self._length):
+            yield self._items[at]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Sequence)
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other))
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"History({list(self)!r})"
+
+    def append(self, *messages: Message) -> History:
+        """Return the history with `messages` at its end."""
+        items = self._items if len(self._items) == self._length else self._items[: self._length]
+        items.extend(messages)
+        return _view(items)
+
+    def replace(self, index: int, message: Message) -> History:
+        """Return a copy with `message` at `index`."""
+        items = self._items[: self._length]
+        items[index] = message
+        return _view(items)
+
+
+def _view(items: list[Message]) -> History:
+    view = History.__new__(History)
+    view._items = items
+    view._length = len(items)
+    return view
+
+
+class Restorer(Protocol):
+    """Whatever can say that an interrupt survives a cold start; every middleware can."""
+
+    def restorable_interrupt(self, interrupt: Interrupt) -> bool:
+        """Whether this middleware takes care of `interrupt` after a restart."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """What an agent knows and what it waits for. `messages` may be any sequence; methods return new states."""
+
+    messages: Sequence[Message] = ()
+    todos: tuple[Todo, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values; a middleware keeps its own state under its own key."""
+    interrupt: Interrupt | None = None
+    pause_reason: Any = None
+    """Why the last turn paused, as JSON; None where it did not or gave no reason."""
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    """Accepted replies by call id, until the call has its result."""
+    verdicts: Mapping[str, bool] = field(default_factory=dict)
+    """By call id, whether the gate asked for a decision; kept until the call has its result."""
+    runs_used: int = 0
+    """Model calls of the turn that is interrupted or paused; 0 between turns."""
+    tokens_used: int = 0
+    """Tokens of those calls; 0 between turns."""
+    sub_agents: Mapping[str, AgentState] = field(default_factory=dict)
+    """States of sub-agents that have not finished, by the call id of their task."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.messages, Sequence) or isinstance(self.messages, str):
+            raise Misconfigured(f"messages are a sequence of Message, got {self.messages!r:.200}")
+
+    def history(self) -> History:
+        """Return the messages as a view that grows cheaply.
+
+        Raises:
+            Misconfigured: something among them is no message.
+        """
+        if isinstance(self.messages, History):
+            return self.messages
+        for message in self.messages:
+            if not isinstance(message, Message):
+                raise Misconfigured(f"messages hold only Message objects, got {message!r:.200}")
+        return History(self.messages)
+
+    def add_message(self, *messages: Message) -> AgentState:
+        """Return the state with `messages` at the end."""
+        for message in messages:
+            if not isinstance(message, Message):
+                raise Misconfigured(f"expected a Message, got {message!r:.200}")
+        return replace(self, messages=self.history().append(*messages))
+
+    def replace_message(self, index: int, message: Message) -> AgentState:
+        """Return the state with another message at `index`."""
+        return replace(self, messages=self.history().replace(index, message))
+
+    def replace_tool_result(self, result: ToolResult) -> AgentState:
+        """Return the state with `result` wherever its call id has one; unchanged where it has none."""
+        return self._map_results(
+            lambda known: result if known.tool_call_id == result.tool_call_id else known
+        )
+
+    def put_metadata(self, key: str, value: Any) -> AgentState:
+        """Return the state with one metadata value set."""
+        return replace(self, metadata={**self.metadata, key: value})
+
+    def merge(self, changes: Mapping[str, Any]) -> AgentState:
+        """Return the state with what `changes` names, and nothing else, changed.
+
+        `messages` are appended, `metadata` is merged deeply, every other field is replaced.
+
+        Raises:
+            Misconfigured: a name that is no field.
+        """
+        known = {state_field.name for state_field in fields(self)}
+        if unknown := sorted(set(changes) - known):
+            raise Misconfigured(
+                f"a state has no field {', '.join(map(repr, unknown))}; it has {', '.join(sorted(known))}"
+            )
+        new: dict[str, Any] = dict(changes)
+        if "messages" in new:
+            new["messages"] = self.add_message(*new["messages"]).messages
+        if "metadata" in new:
+            new["metadata"] = _deep_merge(self.metadata, new["metadata"])
+        if "todos" in new:
+            new["todos"] = tuple(new["todos"])
+        return replace(self, **new)
+
+    def cancel_pending_interrupts(self) -> AgentState:
+        """Return the state after the user moved on: whatever waits is answered as an error result.
+
+        Also answers gated calls that nobody decided, and forgets their decisions.
+        """
+        state = self._map_results(
+            lambda known: _demoted(known, _moved_on(known)) if known.is_interrupt else known
+        )
+        state = replace(
+            state,
+            interrupt=None,
+            decisions={},
+            verdicts={},
+            sub_agents={},
+            runs_used=0,
+            tokens_used=0,
+        )
+        return _answer_open_calls(state, MOVED_ON)
+
+    def clean_stale_interrupts(self, middlewares: Iterable[Restorer] = ()) -> AgentState:
+        """Return the state as a cold start may keep it: placeholders that nobody can restore become error results."""
+        restorers = tuple(middlewares)
+
+        def clean(known: ToolResult) -> ToolResult:
+            if not known.is_interrupt or interrupt_restorable(known.interrupt, restorers):
+                return known
+            return _demoted(known, INCOMPATIBLE if known.interrupt is None else PROCESS_BOUND)
+
+        return self._map_results(clean)
+
+    def put_results(self, results: Mapping[str, ToolResult]) -> AgentState:
+        """Return the state whose last batch has these results, in call order, in one tool message behind it.
+
+        Raises:
+            Misconfigured: the history does not end in a batch of calls.
+        """
+        batch = open_calls(self.messages)
+        if batch is None:
+            raise Misconfigured("the history does not end in a batch of tool calls")
+        index, assistant, _ = batch
+        ordered = in_call_order(assistant, results)
+        if index + 1 == len(self.messages):
+            return self.add_message(Message.tool(*ordered))
+        return self.replace_message(
+            index + 1, replace(self.messages[index + 1], tool_results=ordered)
+        )
+
+    def _map_results(self, change: Callable[[ToolResult], ToolResult]) -> AgentState:
+        state = self
+        for index, message in enumerate(self.messages):
+            if message.tool_results:
+                results = tuple(change(known) for known in message.tool_results)
+                if any(new is not old for new, old in zip(results, message.tool_results)):
+                    state = state.replace_message(index, replace(message, tool_results=results))
+        return state
+
+
+def interrupt_restorable(interrupt: Interrupt | None, middlewares: Iterable[Restorer]) -> bool:
+    """Whether a cold start keeps `interrupt`: every leaf is claimed, or one of them is a halt that is claimed."""
+    if interrupt is None:
+        return False
+    restorers = tuple(middlewares)
+    members = tuple(leaves(interrupt))
+    claims = [any(_claims(restorer, leaf) for restorer in restorers) for leaf in members]
+    halted = any(claimed and isinstance(leaf, Halt) for leaf, claimed in zip(members, claims))
+    return halted or (bool(claims) and all(claims))
+
+
+def _claims(restorer: Restorer, interrupt: Interrupt) -> bool:
+    try:
+        return restorer.restorable_interrupt(interrupt) is True
+    except Exception:  # noqa: BLE001  # a claim that cannot be made is no claim; the placeholder is then demoted
+        return False
+
+
+def _moved_on(result: ToolResult) -> str:
+    halts = (
+        [leaf for leaf in leaves(result.interrupt) if isinstance(leaf, Halt)]
+        if result.interrupt
+        else []
+    )
+    if halts and halts[0].message:
+        return f"The tool halted the workflow: {halts[0].message}\nProceed with the user's new request."
+    return MOVED_ON
+
+
+def _demoted(result: ToolResult, text: str) -> ToolResult:
+    return ToolResult(result.tool_call_id, result.name, (TextPart(text),), is_error=True)
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[int, Message, dict[str, ToolResult]] | None:
+    """Return the last batch of calls: index and message of the assistant, and the results it has so far.
+
+    None where the history does not end in a batch, that is with an assistant that calls or its tool message.
+    """
+    results: dict[str, ToolResult] = {}
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "tool":
+            for result in message.tool_results:
+                results.setdefault(result.tool_call_id, result)
+            continue
+        if message.role == "assistant" and message.tool_calls:
+            return index, message, results
+        return None
+    return None
+
+
+def _answer_open_calls(state: AgentState, text: str) -> AgentState:
+    batch = open_calls(state.messages)
+    if batch is None:
+        return state
+    _, assistant, results = batch
+    missing = [call for call in assistant.tool_calls if call.call_id not in results]
+    if not missing:
+        return state
+    answers = {
+        call.call_id: ToolResult(call.call_id, call.name, (TextPart(text),), is_error=True)
+        for call in missing
+    }
+    return state.put_results({**results, **answers})
+
+
+def in_call_order(assistant: Message, results: Mapping[str, ToolResult]) -> tuple[ToolResult, ...]:
+    """Return the results that the message's calls have, in the order of the calls."""
+    return tuple(results[call.call_id] for call in assistant.tool_calls if call.call_id in results)
+
+
+def _deep_merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(left)
+    for key, value in right.items():
+        known = merged.get(key)
+        both = isinstance(known, Mapping) and isinstance(value, Mapping)
+        merged[key] = _deep_merge(known, value) if both and isinstance(known, Mapping) else value
+    return merged

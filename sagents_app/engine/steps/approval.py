@@ -1,0 +1,73 @@
+"""The step that asks before anything runs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from sagents_app.engine.errors import InvalidArguments
+from sagents_app.engine.interrupts import ActionRequest, ApprovalRequest, ReviewConfig
+from sagents_app.engine.messages import ToolCall
+from sagents_app.engine.outcomes import Outcome
+from sagents_app.engine.state import open_calls
+from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+
+async def check_approval(turn: Turn) -> Turn | Outcome:
+    """Stop with an `ApprovalRequest` for the calls of the last batch that need a decision and have none.
+
+    Comes before the tools, so that nothing of the batch has run when a person looks at it. Each call's gate is asked
+    once; the verdict is kept in the state until the call has its result.
+    """
+    if not turn.setup.hooks.needs_approval:
+        return turn
+    batch = open_calls(turn.state.messages)
+    if batch is None or batch[1].status != "complete":
+        return turn
+    _, assistant, results = batch
+    undecided = [call for call in assistant.tool_calls if call.call_id not in results]
+    verdicts = dict(turn.state.verdicts)
+    requests: list[ActionRequest] = []
+    configs: dict[str, ReviewConfig] = {}
+    for call in undecided:
+        if call.call_id in turn.state.decisions or verdicts.get(call.call_id) is False:
+            continue
+        config = ask_gates(turn, call)
+        verdicts[call.call_id] = config is not None
+        if config is not None:
+            configs[call.name] = config
+            requests.append(action_request(turn, call))
+    if verdicts != turn.state.verdicts:
+        turn = turn.with_state(replace(turn.state, verdicts=verdicts))
+    if not requests:
+        return turn
+    return stop_for(turn, ApprovalRequest(action_requests=tuple(requests), review_configs=configs))
+
+
+def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
+    """Return the rule of the first gate that wants a decision about a call that could run; a gate that raises does."""
+    tool = turn.setup.tools.get(call.name)
+    if tool is None or call.problem is not None:
+        return None
+    try:
+        tool.validate(call)
+    except InvalidArguments:
+        return None
+    for gate in turn.setup.hooks.needs_approval:
+        try:
+            config: ReviewConfig | None = gate(call, turn.context(call))
+        except Exception:
+            logger.exception("the gate of tool %r failed, so a person is asked", call.name)
+            return ReviewConfig()
+        if config is not None:
+            return config
+    return None
+
+
+def action_request(turn: Turn, call: ToolCall) -> ActionRequest:
+    """Return the call as it is shown to a reviewer."""
+    label = turn.setup.tools[call.name].display_text
+    return ActionRequest(call.call_id, call.name, call.arguments_json, label)

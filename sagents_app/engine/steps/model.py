@@ -1,0 +1,279 @@
+"""The step that calls the model: a sendable history out, a reply with usable call ids in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from sagents_app.engine.chat_model import ChatModel, ModelRequest
+from sagents_app.engine.deltas import Accumulator, AttemptFailed, Delta, ReplyDelta, ToolCallDelta
+from sagents_app.engine.errors import ModelError, ModelsExhausted, ProtocolError, TurnError
+from sagents_app.engine.events import (
+    CallFailed,
+    Deltas,
+    ReplyRestarted,
+    ToolCallSeen,
+    UsageReported,
+)
+from sagents_app.engine.interrupts import Interrupt
+from sagents_app.engine.messages import (
+    USABLE_CALL_ID,
+    Message,
+    StreamFailure,
+    ToolCall,
+    ToolResult,
+    fresh_id,
+)
+from sagents_app.engine.outcomes import Cancelled, Failed, Outcome
+from sagents_app.engine.state import AgentState
+from sagents_app.engine.steps.ending import ended, over_budget
+from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.tools import error_result
+from sagents_app.engine.turn import CutOff, Turn, call_hooks, settle
+
+logger = logging.getLogger(__name__)
+UNANSWERED = "This call was never run: the turn ended before it."
+CUT_SHORT = "The reply was cut off ({status}) before this call was complete; it was not run."
+CANCELLED_CALL = "The turn was cancelled before this call was run."
+
+
+async def call_model(turn: Turn) -> Turn | Outcome:
+    """Call the model once and append its reply; refuses a call beyond the budget.
+
+    What is sent is repaired without touching the history: a call without a result gets one that states the cause,
+    right behind its message. A reply that was cut off has its calls answered, never run.
+    """
+    error = over_budget(turn)
+    if error is not None:
+        return Failed(ended(turn.state), error)
+    if turn.setup.hooks.before_model:
+        prepared = await call_hooks(turn, turn.setup.hooks.before_model)
+        if isinstance(prepared, Interrupt):
+            return stop_for(turn, prepared)
+        turn = prepared
+    request = ModelRequest(
+        turn.setup.system_prompt, sendable(turn), tuple(turn.setup.tools.values())
+    )
+    folded = Accumulator()
+    try:
+        model = await _stream(turn, request, folded)
+    except CutOff:
+        return await _cancelled(turn, folded)
+    except ModelError as failure:
+        return await _died(turn, folded, failure)
+    return await _replied(turn, model, folded.message())
+
+
+async def _replied(turn: Turn, model: ChatModel, reply: Message) -> Turn | Outcome:
+    if reply.usage is not None and turn.listening:
+        await turn.emit(UsageReported(reply.usage, model.name))
+    turn = await _append(turn, reply)
+    reply = turn.state.messages[-1]
+    if reply.status != "complete" and reply.tool_calls:
+        turn = await _answer(turn, reply, CUT_SHORT.format(status=reply.status))
+    if turn.setup.hooks.after_model:
+        after = await call_hooks(turn, turn.setup.hooks.after_model)
+        return stop_for(turn, after) if isinstance(after, Interrupt) else after
+    return turn
+
+
+async def _stream(turn: Turn, request: ModelRequest, folded: Accumulator) -> ChatModel:
+    """Fold the reply of the first model that answers; deltas of a failed one are void."""
+    attempts: list[tuple[str, ModelError]] = []
+    models = turn.setup.models
+    for model in models:
+        if attempts and turn.setup.before_fallback is not None:
+            await settle(turn.setup.before_fallback(model, request))
+        try:
+            await _stream_one(turn, model, request, folded)
+        except ModelError as error:
+            attempts.append((model.name, error))
+            await turn.emit(CallFailed(model.name, error))
+            if model is models[-1]:
+                raise (error if len(attempts) == 1 else ModelsExhausted(tuple(attempts))) from error
+            await _restart(turn, folded)
+        else:
+            return model
+    raise ProtocolError("the agent has no model")
+
+
+async def _stream_one(
+    turn: Turn, model: ChatModel, request: ModelRequest, folded: Accumulator
+) -> None:
+    stream: AsyncIterator[Sequence[Delta]] = model.stream(request)
+    async with aclosing(stream) as batches:  # type: ignore[type-var]  # adapters are async generators
+        try:
+            while True:
+                if turn.cancelled:
+                    raise CutOff("cancelled between deltas")
+                try:
+                    batch = await turn.uninterrupted(anext(batches))
+                except StopAsyncIteration:
+                    break
+                await _fold(turn, model, batch, folded)
+        except (ModelError, CutOff):
+            raise
+        except TurnError:
+            raise
+        except Exception as error:
+            raise ProtocolError(
+                f"the model's stream failed: {error or type(error).__name__}"
+            ) from error
+    if folded.reply is None and folded.finish is None:
+        raise ProtocolError("the reply ended without saying that it was finished")
+
+
+async def _fold(turn: Turn, model: ChatModel, batch: Iterable[Delta], folded: Accumulator) -> None:
+    shown: list[Delta] = []
+    for delta in batch:
+        if isinstance(delta, AttemptFailed):
+            await turn.emit(CallFailed(model.name, delta.error))
+            await _restart(turn, folded)
+            shown.clear()
+            continue
+        folded.add(delta)
+        if isinstance(delta, ToolCallDelta) and delta.name and turn.listening:
+            await turn.emit(ToolCallSeen(delta.name, delta.index, delta.call_id))
+        if not isinstance(delta, ReplyDelta):
+            shown.append(delta)
+    if shown and turn.listening:
+        await turn.emit(Deltas(tuple(shown)))
+
+
+async def _restart(turn: Turn, folded: Accumulator) -> None:
+    shown = not folded.is_empty
+    folded.reset()
+    if shown:
+        await turn.emit(ReplyRestarted())
+
+
+async def _cancelled(turn: Turn, folded: Accumulator) -> Outcome:
+    if not folded.is_empty:
+        turn = await _append(turn, folded.message(cancelled=True))
+        if turn.state.messages[-1].tool_calls:
+            turn = await _answer(turn, turn.state.messages[-1], CANCELLED_CALL)
+    return Cancelled(ended(turn.state))
+
+
+async def _died(turn: Turn, folded: Accumulator, error: ModelError) -> Outcome:
+    """Fail, keeping what had been streamed as a message marked `stream_error`."""
+    partial = folded.message(failure=StreamFailure(error.type, str(error)))
+    if partial.content or partial.tool_calls:
+        turn = await _append(turn, partial)
+        if partial.tool_calls:
+            turn = await _answer(
+                turn, turn.state.messages[-1], CUT_SHORT.format(status="stream_error")
+            )
+    return Failed(ended(turn.state), error)
+
+
+async def _append(turn: Turn, reply: Message) -> Turn:
+    """Append a reply whose call ids are unique in the conversation, and count it."""
+    used = _used_ids(turn)
+    calls = (
+        tuple(_with_unique_id(call, used) for call in reply.tool_calls) if reply.tool_calls else ()
+    )
+    if calls != reply.tool_calls or not reply.id or reply.role != "assistant":
+        reply = replace(reply, role="assistant", tool_calls=calls, id=reply.id or fresh_id())
+    state = turn.state
+    tokens = state.tokens_used + (reply.usage.total_tokens if reply.usage else 0)
+    counted = AgentState(
+        state.messages,
+        state.todos,
+        state.metadata,
+        None,
+        None,
+        state.decisions,
+        state.verdicts,
+        state.runs_used + 1,
+        tokens,
+        state.sub_agents,
+    )
+    return await turn.with_state(counted).add_message(reply)
+
+
+async def _answer(turn: Turn, reply: Message, text: str) -> Turn:
+    return await turn.put_results(
+        {call.call_id: error_result(call, text) for call in reply.tool_calls}
+    )
+
+
+def _used_ids(turn: Turn) -> set[str]:
+    """Return the call ids of the conversation, collected once a drive."""
+    drive = turn.drive
+    if drive.used_ids is None:
+        drive.used_ids = {
+            call.call_id for message in turn.state.messages for call in message.tool_calls
+        }
+    return drive.used_ids
+
+
+def _with_unique_id(call: ToolCall, used: set[str]) -> ToolCall:
+    call_id = call.call_id if isinstance(call.call_id, str) else ""
+    if USABLE_CALL_ID.fullmatch(call_id) and call_id not in used:
+        used.add(call_id)
+        return call
+    fresh = f"call_{fresh_id()}"
+    used.add(fresh)
+    return replace(call, call_id=fresh, provider_id=call.provider_id or call_id or None)
+
+
+def sendable(turn: Turn) -> Sequence[Message]:
+    """Return the history as it may be sent: each call with exactly one result, results right behind their calls.
+
+    Incremental: each message is checked once a drive, and a history without faults is returned as it is.
+    """
+    drive, messages = turn.drive, turn.state.messages
+    total = len(messages)
+    index = drive.seen
+    while index < total:
+        index = _check(turn, messages, index)
+    drive.seen = total
+    return drive.wire if drive.patches else messages
+
+
+def _check(turn: Turn, messages: Sequence[Message], index: int) -> int:
+    """Check the message at `index`, and the results behind it; return the index to go on from."""
+    message = messages[index]
+    if message.role == "assistant" and message.tool_calls:
+        behind = index + 1
+        found: dict[str, ToolResult] = {}
+        while behind < len(messages) and messages[behind].role == "tool":
+            for result in messages[behind].tool_results:
+                found.setdefault(result.tool_call_id, result)
+            behind += 1
+        _check_batch(turn, message, found, messages[index + 1 : behind], index)
+        return behind
+    if message.role == "tool":
+        _patch(turn, messages, index)  # results without their calls: no provider takes them
+    elif turn.drive.patches:
+        turn.drive.wire.append(message)
+    return index + 1
+
+
+def _check_batch(
+    turn: Turn,
+    message: Message,
+    found: dict[str, ToolResult],
+    behind: Sequence[Message],
+    index: int,
+) -> None:
+    ids = [call.call_id for call in message.tool_calls]
+    if len(behind) == 1 and [result.tool_call_id for result in behind[0].tool_results] == ids:
+        if turn.drive.patches:
+            turn.drive.wire.extend((message, *behind))
+        return
+    _patch(turn, turn.state.messages, index)
+    results = [
+        found.get(call.call_id) or error_result(call, UNANSWERED) for call in message.tool_calls
+    ]
+    turn.drive.wire.extend((message, Message.tool(*results)))
+
+
+def _patch(turn: Turn, messages: Sequence[Message], index: int) -> None:
+    """Begin, with the first fault at `index`, to keep a repaired copy beside the history."""
+    if not turn.drive.patches:
+        turn.drive.wire = list(messages[:index])
+    turn.drive.patches += 1

@@ -1,0 +1,263 @@
+"""The step that runs a batch of tool calls: each at most once, results always in call order."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sagents_app.engine.decisions import Answer, Approve, Cancel, Decision, Edit, Reject, Respond
+from sagents_app.engine.errors import InvalidArguments, ObserverFailed, ToolError
+from sagents_app.engine.events import ToolFinished, ToolStarted
+from sagents_app.engine.interrupts import ActionRequest, UnknownOutcome
+from sagents_app.engine.messages import Message, TextPart, ToolCall, ToolResult
+from sagents_app.engine.outcomes import Cancelled, Outcome
+from sagents_app.engine.state import open_calls
+from sagents_app.engine.steps.approval import ask_gates
+from sagents_app.engine.steps.ending import ended
+from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
+from sagents_app.engine.turn import CutOff, Turn
+
+logger = logging.getLogger(__name__)
+DECLINED = "A person declined this call. Do not repeat it."
+EDITED = "A person changed the arguments before the call ran, to {arguments}."
+UNDECIDED = "This call needs a person's approval, which it does not have; it was not run."
+CANCELLED_BEFORE = "The turn was cancelled before this call was run."
+FAILED_BEFORE = "The turn failed before this call was run."
+CUT_OFF = "The turn was cancelled while this call ran; whether it took effect is not known."
+TIMED_OUT = "The tool did not finish within {timeout:g} s."
+
+
+async def execute_tools(turn: Turn) -> Turn | Outcome:
+    """Run the calls of the last batch that have no result, and append all results as one tool message.
+
+    Whatever the mode, no gated call runs without an accepted decision or a stored verdict that it is free. A tool's
+    exception becomes an error result; a call that cannot run is answered with the reason.
+    """
+    batch = open_calls(turn.state.messages)
+    if batch is None or batch[1].status != "complete":
+        return turn
+    _, assistant, known = batch
+    waiting = [call for call in assistant.tool_calls if call.call_id not in known]
+    if not waiting:
+        return turn
+    results = dict(known)
+    cut_off = False
+    try:
+        cut_off = await _run(turn, waiting, results)
+    except BaseException as error:
+        cause = CANCELLED_BEFORE if isinstance(error, asyncio.CancelledError) else FAILED_BEFORE
+        _answer_rest(waiting, results, cause)
+        turn.with_state(turn.state.put_results(results))
+        raise
+    if cut_off:
+        _answer_rest(waiting, results, CANCELLED_BEFORE)
+    turn = await _settled(turn, assistant, results)
+    return Cancelled(ended(turn.state)) if cut_off else turn
+
+
+async def _settled(turn: Turn, assistant: Message, results: dict[str, ToolResult]) -> Turn:
+    """Append the results, forget what was decided about their calls, and count a batch of nothing but errors."""
+    state = turn.state
+    if state.decisions or state.verdicts:
+        decided = {
+            call_id: reply for call_id, reply in state.decisions.items() if call_id not in results
+        }
+        verdicts = {
+            call_id: verdict
+            for call_id, verdict in state.verdicts.items()
+            if call_id not in results
+        }
+        turn = turn.with_state(replace(state, decisions=decided, verdicts=verdicts))
+    failed = all(result.is_error and result.decision is None for result in results.values())
+    turn.drive.failures = turn.drive.failures + 1 if failed else 0
+    return await turn.put_results(results)
+
+
+def _answer_rest(calls: Iterable[ToolCall], results: dict[str, ToolResult], text: str) -> None:
+    for call in calls:
+        results.setdefault(call.call_id, error_result(call, text))
+
+
+async def _run(turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]) -> bool:
+    """Fill `results`; return whether a cancel cut the batch short."""
+    if len(calls) == 1:
+        return await _run_into(turn, calls[0], results)
+    together = [call for call in calls if _is_parallel(turn, call)]
+    alone = [call for call in calls if not _is_parallel(turn, call)]
+    tasks = [asyncio.create_task(_run_into(turn, call, results)) for call in together]
+    try:
+        cut_off = [await _run_into(turn, call, results) for call in alone]
+        return any([*cut_off, *await asyncio.gather(*tasks)])
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _is_parallel(turn: Turn, call: ToolCall) -> bool:
+    tool = turn.setup.tools.get(call.name)
+    return tool is not None and tool.parallel
+
+
+async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> bool:
+    """Settle one call; return whether the turn was cancelled at it."""
+    reply = turn.state.decisions.get(call.call_id)
+    refused = _refused(turn, call, reply)
+    if refused is not None:
+        results[call.call_id] = await _finish(turn, call, refused)
+        return False
+    if turn.cancelled:
+        return True
+    tool = turn.setup.tools[call.name]
+    effective = (
+        replace(call, arguments_json=reply.arguments_json) if isinstance(reply, Edit) else call
+    )
+    stored = await _begin(turn, effective)
+    if stored is not None:
+        results[call.call_id] = stored
+        return False
+    if turn.listening:
+        await turn.emit(ToolStarted(effective))
+    cut_off = False
+    try:
+        result = await _call(turn, tool, effective)
+    except CutOff:
+        result, cut_off = error_result(call, CUT_OFF), True
+    except asyncio.CancelledError:
+        results[call.call_id] = await _finish(turn, call, error_result(call, CUT_OFF))
+        raise
+    results[call.call_id] = await _finish(turn, call, _told(result, reply))
+    return cut_off
+
+
+async def _begin(turn: Turn, call: ToolCall) -> ToolResult | None:
+    if turn.options.journal is None:
+        return None
+    try:
+        return await turn.options.journal.begin(call)
+    except Exception as error:
+        raise ObserverFailed(
+            f"the journal could not record the start of call {call.call_id!r}: {error}"
+        ) from error
+
+
+async def _finish(turn: Turn, call: ToolCall, result: ToolResult) -> ToolResult:
+    if turn.options.journal is not None:
+        try:
+            await turn.options.journal.finish(call, result)
+        except Exception as error:
+            text = f"the journal could not record the result of call {call.call_id!r}: {error}"
+            raise ObserverFailed(text) from error
+    if turn.listening:
+        await turn.emit(ToolFinished(call, result))
+    return result
+
+
+async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
+    """Run the tool's function within its time limit; whatever it raises becomes the result."""
+    arguments = tool.validate(call)
+    if tool.signature.context_name is not None:
+        arguments[tool.signature.context_name] = turn.context(call)
+    try:
+        work = (
+            tool.function(**arguments)
+            if tool.is_async
+            else turn.setup.run_sync(tool.function, **arguments)
+        )
+        if tool.timeout is None:
+            returned = await turn.uninterrupted(work)
+        else:
+            async with asyncio.timeout(tool.timeout) as limit:
+                returned = await turn.uninterrupted(work)
+    except TimeoutError as error:
+        if tool.timeout is not None and limit.expired():
+            return _timed_out(turn, tool, call)
+        return error_result(call, _clean(error))
+    except CutOff:
+        raise
+    except ToolError as error:
+        return error_result(call, str(error))
+    except Exception as error:
+        logger.exception("tool %r failed on call %s", tool.name, call.call_id)
+        return error_result(call, _clean(error))
+    return result_of(call, returned)
+
+
+def _clean(error: Exception) -> str:
+    """Return an exception as the model may read it: its class and words, never a traceback."""
+    words = str(error).strip()
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _timed_out(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
+    """Return the result of a started call that ran out of time: an error where it did no harm, else a question."""
+    text = TIMED_OUT.format(timeout=tool.timeout)
+    if tool.read_only or tool.retry_safe:
+        return error_result(call, text)
+    request = ActionRequest(call.call_id, call.name, call.arguments_json, tool.display_text)
+    return placeholder(
+        call, UnknownOutcome(request, known=f"{text} Whether it took effect is not known.")
+    )
+
+
+def _refused(turn: Turn, call: ToolCall, reply: Decision | None) -> ToolResult | None:
+    """Return the answer to a call that does not run, None for one that does."""
+    match reply:
+        case Reject():
+            note = f"{DECLINED} Their note: {reply.note}" if reply.note else DECLINED
+            return error_result(call, note, decision="reject")
+        case Respond():
+            parts = result_of(call, reply.text).content
+            return ToolResult(call.call_id, call.name, parts, decision="respond")
+        case Cancel() | Answer():
+            return error_result(call, DECLINED, decision="cancel")
+        case _:
+            return _cannot_run(turn, call, reply)
+
+
+def _cannot_run(turn: Turn, call: ToolCall, reply: Approve | Edit | None) -> ToolResult | None:
+    tool = turn.setup.tools.get(call.name)
+    if tool is None:
+        return error_result(call, _no_such_tool(call.name, turn.setup.tools))
+    if call.problem is not None and not isinstance(reply, Edit):
+        return error_result(
+            call, f"{call.problem}. The call was not run; send it again with a JSON object."
+        )
+    effective = (
+        replace(call, arguments_json=reply.arguments_json, problem=None)
+        if isinstance(reply, Edit)
+        else call
+    )
+    try:
+        tool.validate(effective)
+    except InvalidArguments as error:
+        return error_result(call, f"The arguments do not fit; the call was not run.\n{error}")
+    if (
+        reply is None
+        and turn.setup.hooks.needs_approval
+        and turn.state.verdicts.get(call.call_id) is not False
+    ):
+        if turn.state.verdicts.get(call.call_id) or ask_gates(turn, call) is not None:
+            return error_result(call, UNDECIDED)
+    return None
+
+
+def _no_such_tool(name: str, tools: Iterable[str]) -> str:
+    names = tuple(tools)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"Tool {name!r} not found.{hint} Available are: {', '.join(names) or 'none'}."
+
+
+def _told(result: ToolResult, reply: Decision | None) -> ToolResult:
+    """Return the result with what the model has to know about the decision behind it."""
+    if not isinstance(reply, Edit):
+        return replace(result, decision=reply.type) if reply is not None else result
+    told = EDITED.format(arguments=reply.arguments_json) + (
+        f" Their note: {reply.note}" if reply.note else ""
+    )
+    return replace(result, content=(TextPart(told), *result.content), decision="edit")
