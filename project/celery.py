@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import StringIO
 
 from celery import Celery
 from celery.signals import worker_init
@@ -22,7 +23,7 @@ app.set_default()
 def refuse_misconfiguration(**_: object) -> None:
     """Run the system checks before the worker takes its first task, and leave on an error."""
     try:
-        call_command("check")
+        call_command("check", stdout=StringIO())
     except CommandError as error:
         # Celery logs and ignores any other exception of a signal's receiver.
         raise SystemExit(f"The worker does not start: {error}") from error

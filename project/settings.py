@@ -187,7 +187,7 @@ else:
 
 # --- The workers
 
-CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_URL = REDIS_URL or "memory://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {
         "visibility_timeout": 3600,
@@ -257,7 +257,7 @@ LOGGING = {
     "loggers": {
         "django": {"handlers": ["console"], "level": "INFO", "propagate": False},
         "sagents_app": {"level": LOG_LEVEL},
-        "celery": {"level": "INFO"},
+        "celery.apps.worker": {"level": "INFO"},
     },
 }
 

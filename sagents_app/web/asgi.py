@@ -7,6 +7,7 @@ must be set before it is imported.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -23,7 +24,7 @@ def refuse_misconfiguration() -> None:
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         try:
-            pool.submit(call_command, "check").result()
+            pool.submit(call_command, "check", stdout=StringIO()).result()
         except CommandError as error:
             raise SystemExit(f"The server does not start: {error}") from error
 
