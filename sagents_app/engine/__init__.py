@@ -1,6 +1,6 @@
 """The engine: a Django-free library for agents that people oversee.
 
-An agent is configuration, a state is data, an outcome says how a turn ended. Values go in, values come out.
+An agent is configuration, a state is data, an outcome says how a turn ended.
 """
 
 from sagents_app.engine import modes, steps

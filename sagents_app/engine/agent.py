@@ -1,4 +1,4 @@
-"""An agent: configuration, checked once, that drives states. It holds no conversation of its own."""
+"""An agent: configuration, checked once, that drives states and holds no conversation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Agent:
         mode: how a turn is driven; the default is `modes.agent_execution`.
         tool_context: the host's own values for its tools; never stored.
         scope: whatever the host's tools need to know of the tenant or user; never stored.
-        run_sync: runs sync tools, `await run_sync(function, **arguments)`; the default is a pool of 32 threads.
+        run_sync: runs sync tools, `await run_sync(function, **arguments)`; default 32 threads.
         before_fallback: called with the next model and the request before a fallback is asked.
 
     Raises:
@@ -112,7 +112,8 @@ class Agent:
         modes.check_gated(self.mode, gated=gates)
 
     def __repr__(self) -> str:
-        return f"<Agent {self.setup.name!r} {len(self.setup.tools)} tools, {self.setup.models[0].name}>"
+        model = self.setup.models[0].name
+        return f"<Agent {self.setup.name!r} {len(self.setup.tools)} tools, {model}>"
 
     @property
     def name(self) -> str:
@@ -150,14 +151,15 @@ class Agent:
     ) -> Outcome:
         """Drive a turn from `state` to its end.
 
-        An interrupted state is answered at once, without a call. A state that ends in calls or results goes on from
-        there. `until_tool` (or `until_tool_success`) names tools of which one has to be called (and to succeed).
+        An interrupted state is answered at once, without a call. A state that ends in calls or
+        results goes on from there. `until_tool` (or `until_tool_success`) names tools of which one
+        has to be called (and to succeed).
 
         Args:
             should_pause: False to go on, True or a reason (JSON) to stop at the next boundary.
             should_cancel: asked between steps and deltas and while tools run.
             journal: the host's durable record of tool calls.
-            on_event: told of every event in order, sync or async; what it raises ends the turn as `Failed`.
+            on_event: told of every event in order, sync or async; raising ends the turn.
 
         Raises:
             Misconfigured: a mistake in the options or in the state; nothing has happened.
@@ -192,7 +194,7 @@ class Agent:
         conversation_id: str | None = None,
         acting_user: Any = None,
     ) -> Outcome:
-        """Go on from an interrupted state as `replies`, by call id, decide. Options as for `execute`.
+        """Go on from an interrupted state as `replies`, by call id, decide.
 
         Raises:
             InvalidResume: the replies do not fit what is open; nothing has happened.
@@ -366,6 +368,5 @@ def _check_targets(option: str, value: Any, tools: Mapping[str, Tool]) -> None:
     if names is None or not all(isinstance(name, str) for name in names):
         raise Misconfigured(f"{option} is a tool's name or a list of them, got {value!r:.200}")
     if missing := [repr(name) for name in names if name not in tools]:
-        raise Misconfigured(
-            f"{option}: tool {', '.join(missing)} not found; the agent has {', '.join(tools) or 'none'}"
-        )
+        known = ", ".join(tools) or "none"
+        raise Misconfigured(f"{option}: tool {', '.join(missing)} not found; known are {known}")

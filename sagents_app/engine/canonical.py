@@ -1,7 +1,8 @@
-"""Canonical JSON text, digests and clean text: how values are written so that they can be compared and stored.
+"""Canonical JSON text, digests and clean text: values that can be compared and stored.
 
-Canonical text is UTF-8 JSON with sorted keys and no spaces; integers are verbatim, however long. NaN and the
-infinities are not JSON and are refused; a lone surrogate cannot be stored as UTF-8 and becomes U+FFFD.
+Canonical text is UTF-8 JSON with sorted keys and no spaces; integers are verbatim, however long.
+NaN and the infinities are not JSON and are refused; a lone surrogate cannot be stored as UTF-8 and
+becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from typing import Any
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 NOTHING = "{}"
-MOST_DIGITS = 4_000  # CPython refuses to read integers past 4,300 digits unless told otherwise
 
 
 def clean_text(text: str) -> str:
@@ -32,7 +31,7 @@ def dump(value: Any) -> str:
     """Return the canonical text of a JSON value.
 
     Raises:
-        ValueError: NaN, an infinity or an integer of more than 4,000 digits.
+        ValueError: NaN, an infinity or an integer past Python's limit of 4,300 digits.
         TypeError: a value that JSON does not have.
     """
     text = json.dumps(
@@ -54,13 +53,13 @@ def parse(text: str) -> Any:
 
 
 def digest(call_id: str, tool_name: str, arguments_json: str) -> str:
-    """Return the SHA-256 (hex) that binds a decision to what was shown: call id, tool name and canonical arguments."""
+    """Return the SHA-256 (hex) of what was shown: call id, tool name, canonical arguments."""
     shown = "\x00".join((call_id, tool_name, arguments_json))
     return hashlib.sha256(shown.encode()).hexdigest()
 
 
 def to_json(value: Any) -> Any:
-    """Return `value` where JSON can hold it, else its `str()`: a finished effect is never an error for its form."""
+    """Return `value` where JSON can hold it, else its `str()`."""
     try:
         return parse(dump(value))
     except (TypeError, ValueError, RecursionError):
@@ -76,6 +75,3 @@ def _finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text} is beyond the range of a float")
     return number
-
-
-assert sys.get_int_max_str_digits() == 0 or sys.get_int_max_str_digits() >= MOST_DIGITS

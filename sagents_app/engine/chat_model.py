@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -29,10 +29,11 @@ class ChatModel(Protocol):
         """What errors, usage and pages call the model, for instance `openai:gpt-5`."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[Delta]]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta]]:
         """Yield the reply in batches of deltas, ending in a `FinishDelta` or a `ReplyDelta`.
 
-        Closing the iterator closes the provider's stream. A retry inside announces itself as `AttemptFailed`.
+        Closing the iterator closes the provider's stream. A retry inside announces itself as
+        `AttemptFailed`.
 
         Raises:
             ModelError: the call failed and is not made again.

@@ -1,4 +1,4 @@
-"""Decisions: what a person says to an interrupt, and the pure check that a reply fits what is open."""
+"""Decisions: what a person says to an interrupt, and the pure check that it fits."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to a question: the values of the chosen options, and the text typed beside or instead of them."""
+    """An answer to a question: values of the chosen options, text typed beside or instead."""
 
     selected: tuple[str, ...] = ()
     other_text: str | None = None
@@ -111,8 +111,8 @@ DECISIONS: Mapping[str, type[Decision]] = {
 def check_reply(interrupt: Interrupt, reply: Decision, *, call_id: str | None = None) -> None:
     """Check one reply against what the stored interrupt allows; pure.
 
-    `call_id` says which call of an `ApprovalRequest` is meant. Kinds of a host's own are the business of the
-    middleware that raised them, so they pass.
+    `call_id` says which call of an `ApprovalRequest` is meant. Kinds of a host's own are the
+    business of the middleware that raised them, so they pass.
 
     Raises:
         InvalidResume: naming what was expected and what came.

@@ -1,6 +1,7 @@
 """Deltas: what a model streams, and the fold that makes a message of them.
 
-Text and thinking are keyed by content index; tool calls by their index and, where one index carries two ids, by id.
+Text and thinking are keyed by content index; tool calls by their index and, where one index carries
+two ids, by id.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class _Call:
 
 
 class Accumulator:
-    """Folds the deltas of one reply; `message` may be asked at any time, so a dead stream keeps its partial text."""
+    """Folds the deltas of one reply; `message` may be asked at any time."""
 
     __slots__ = ("_calls", "_texts", "_thinking", "finish", "reply", "usage")
 
@@ -179,7 +180,7 @@ class Accumulator:
             call.arguments.append(delta.arguments)
 
     def _find(self, delta: ToolCallDelta) -> _Call | None:
-        """Return the call that a fragment belongs to: the newest of its index, unless the id says that it is another."""
+        """Return the call a fragment belongs to: the newest of its index, unless its id differs."""
         same = [call for call in self._calls if call.index == delta.index]
         if not delta.call_id:
             return same[-1] if same else None

@@ -1,14 +1,15 @@
 """The engine's one error tree.
 
-Errors are for mistakes and failures only: interrupts and pauses are outcomes, a failed tool call is a tool result.
+Errors are for mistakes and failures only: interrupts and pauses are outcomes, a failed tool call is
+a tool result.
 
     EngineError
-    ├── Misconfigured            a mistake in agent, tool, gate, mode or options; raised before anything happens
-    ├── InvalidResume            replies that do not fit what is open; raised before anything happens
+    ├── Misconfigured            a mistake in agent, tool, gate, mode or options
+    ├── InvalidResume            replies that do not fit what is open
     ├── InvalidState             stored data that cannot be read
     ├── ToolError                raised by a tool: the text is the model's, as an error result
     │   ├── InvalidArguments     the model's arguments do not fit the tool's schema
-    │   └── InvalidExpansion     what `expand` was given is not a list of user and assistant messages
+    │   └── InvalidExpansion     what `expand` was given is no plain message
     └── TurnError                what ends a turn as `Failed`
         ├── BudgetExceeded       model calls, time or tokens are used up
         ├── FailureLimitExceeded too many tool batches in a row failed
@@ -16,7 +17,7 @@ Errors are for mistakes and failures only: interrupts and pauses are outcomes, a
         ├── HookFailed           a middleware hook raised
         ├── ObserverFailed       the host's `on_event` or journal raised
         ├── StepFailed           a step of the mode raised
-        └── ModelError           a model call failed; `retryable` says whether the same call may succeed later
+        └── ModelError           a model call failed; `retryable`: it may succeed later
             ├── RateLimited, Overloaded, ModelTimeout, ConnectionFailed, StreamDied      (retryable)
             ├── ContextTooLong, ContentFiltered, AuthenticationFailed, BadRequest, ProtocolError
             └── ModelsExhausted  every configured model failed; `attempts` has each one's error
@@ -32,7 +33,7 @@ class EngineError(Exception):
 
 
 class Misconfigured(EngineError):
-    """A caller's mistake in configuration or options; names the culprit, and nothing has happened."""
+    """A caller's mistake; names the culprit, and nothing has happened."""
 
     type = "misconfigured"
 
@@ -78,7 +79,7 @@ class TurnError(EngineError):
 
 
 class BudgetExceeded(TurnError):
-    """A turn's budget is used up before it could end; `limit` and `used` are in the budget's unit."""
+    """A turn's budget is used up; `limit` and `used` are in the budget's unit."""
 
     type = "exceeded_max_runs"
 
@@ -117,7 +118,7 @@ class HookFailed(TurnError):
 
 
 class ObserverFailed(TurnError):
-    """The host's `on_event` or journal raised, so what happened may not be recorded; the cause is chained."""
+    """The host's `on_event` or journal raised; what happened may not be recorded."""
 
     type = "observer_failed"
 

@@ -1,4 +1,4 @@
-"""Events: what happens while a turn runs, told to the host and to middlewares in order. A closed set."""
+"""Events: what happens while a turn runs, told in order. A closed set."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call has its result: the tool's own, an error, a placeholder, or a person's word in the tool's place."""
+    """A call has its result: the tool's own, an error, a placeholder or a person's word."""
 
     call: ToolCall
     result: ToolResult

@@ -1,6 +1,7 @@
-"""Interrupts: what a turn stops for. Data, never exceptions, so they can be stored, shown, decided and resumed.
+"""Interrupts: what a turn stops for. Data that can be stored, shown, decided and resumed.
 
-The kinds are open: a subclass of `Interrupt` with a `type` registers itself, and storage goes through that registry.
+The kinds are open: a subclass of `Interrupt` with a `type` registers itself, and storage goes
+through that registry.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Halt(Interrupt):
 
 @dataclass(frozen=True, slots=True)
 class SubAgentInterrupt(Interrupt):
-    """A sub-agent waits; `inner` is what for, `path` the names of the agents from the outermost in."""
+    """A sub-agent waits for `inner`; `path` names the agents from the outermost in."""
 
     type = "subagent_hitl"
     task_name: str
@@ -141,6 +142,7 @@ class SubAgentInterrupt(Interrupt):
 
     @property
     def members(self) -> tuple[Interrupt, ...]:
+        """What the sub-agent waits for."""
         return (self.inner,)
 
 
@@ -153,12 +155,13 @@ class MultipleInterrupts(Interrupt):
 
     @property
     def members(self) -> tuple[Interrupt, ...]:
+        """The interrupts of the batch."""
         return self.interrupts
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownOutcome(Interrupt):
-    """A started call whose outcome nobody recorded: done with this result, not done, or run it again?"""
+    """A started call whose outcome nobody recorded: was it done, or shall it be run again."""
 
     type = "unknown_outcome"
     call: ActionRequest
@@ -168,7 +171,7 @@ class UnknownOutcome(Interrupt):
 
 @dataclass(frozen=True, slots=True)
 class BudgetRequest(Interrupt):
-    """The turn's budget is used up; may it go on?"""
+    """The turn's budget is used up, and the question is whether it may go on."""
 
     type = "budget"
     limit: int
@@ -177,7 +180,7 @@ class BudgetRequest(Interrupt):
 
 @dataclass(frozen=True, slots=True)
 class UnknownInterrupt(Interrupt):
-    """A stored interrupt of a kind that today's code does not know; it can be shown and cancelled."""
+    """A stored interrupt of an unknown kind; it can be shown and cancelled."""
 
     type = "unknown"
     stored_type: str
@@ -185,7 +188,7 @@ class UnknownInterrupt(Interrupt):
 
 
 def leaves(interrupt: Interrupt) -> Iterator[Interrupt]:
-    """Yield what is to be settled: the interrupt itself, or for wrappers the ones inside, depth first."""
+    """Yield what is to be settled: the interrupt, or those inside a wrapper, depth first."""
     members = interrupt.members
     if not members:
         if not isinstance(interrupt, MultipleInterrupts):
@@ -201,7 +204,7 @@ def has_halt(interrupt: Interrupt) -> bool:
 
 
 def open_call_ids(interrupt: Interrupt) -> tuple[str, ...]:
-    """Return the names that replies have to use, in order: call ids, or the kind where no call raised it."""
+    """Return the names that replies use, in order: call ids, or kinds no call raised."""
     ids: list[str] = []
     for leaf in leaves(interrupt):
         if isinstance(leaf, ApprovalRequest):

@@ -1,4 +1,4 @@
-"""Messages of a conversation, as the engine keeps them: frozen values, apart from any provider's wire format."""
+"""Messages of a conversation as frozen values, apart from any provider's wire format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingPart:
-    """A model's reasoning. `signature` goes back to its provider byte for byte; `redacted` is opaque data instead."""
+    """A model's reasoning; `signature` and opaque `redacted` data go back byte for byte."""
 
     text: str
     signature: str | None = None
@@ -67,7 +67,7 @@ def fresh_id() -> str:
 
 
 def parts_of(content: Content | None) -> tuple[Part, ...]:
-    """Return the parts of `content`; a string is one text part, None and the empty string are none."""
+    """Return the parts of `content`: a string is one, None and the empty string are none."""
     if isinstance(content, str):
         return (TextPart(canonical.clean_text(content)),) if content else ()
     if content is None:
@@ -92,8 +92,9 @@ def text_of(parts: Iterable[Part]) -> str:
 class ToolCall:
     """A model's wish to run a tool.
 
-    `arguments` may be given as a mapping or as JSON text. What is kept is canonical JSON text of an object, or, where
-    the model sent something else, that text as it came and the reason in `problem`; such a call is never run.
+    `arguments` may be given as a mapping or as JSON text. What is kept is canonical JSON text of an
+    object, or, where the model sent something else, that text as it came and the reason in
+    `problem`; such a call is never run.
     """
 
     call_id: str
@@ -178,7 +179,7 @@ class ToolResult:
     state_update: Mapping[str, Any] | None = None
     """Changes of the state that are still to be applied, by field; None once they are."""
     decision: str | None = None
-    """How a person settled the call (approve, edit, reject, respond, …), None where nobody was asked."""
+    """How a person settled the call (approve, edit, …), None where nobody was asked."""
 
     @property
     def text(self) -> str:
@@ -196,7 +197,7 @@ class StreamFailure:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Message:
-    """One message. Build with `user`, `system`, `assistant` and `tool`, which check what they are given."""
+    """One message; `user`, `system`, `assistant` and `tool` build it from checked content."""
 
     role: Role
     content: tuple[Part, ...] = ()

@@ -19,16 +19,17 @@ Resumed = ToolResult | AgentState | Interrupt | None
 class Middleware:
     """A capability added to an agent. Hooks marked so may be sync or async.
 
-    A hook of the turn that raises ends the turn as `Failed`; an observer (`on_event`) that raises is logged.
+    A hook of the turn that raises ends the turn as `Failed`; an observer (`on_event`) that raises
+    is logged.
     """
 
     @property
     def key(self) -> str:
-        """Where the middleware keeps its own state in `metadata`, and its address for messages from outside."""
+        """Where its own state is kept in `metadata`, and its address for messages from outside."""
         return type(self).__name__
 
     def system_prompt(self) -> str | Iterable[str]:
-        """Return what is added to the agent's system prompt; several texts are joined by a blank line."""
+        """Return what is added to the system prompt; several texts are joined by a blank line."""
         return ""
 
     def tools(self) -> Iterable[Tool]:
@@ -53,7 +54,7 @@ class Middleware:
     def after_model(
         self, state: AgentState
     ) -> AgentState | Interrupt | Awaitable[AgentState | Interrupt]:
-        """Return the state after a reply, or an interrupt to stop for (sync or async, in reverse stack order)."""
+        """Return the state after a reply, or an interrupt (sync or async, reverse order)."""
         return state
 
     def needs_approval(self, call: ToolCall, context: ToolContext) -> ReviewConfig | None:
@@ -80,8 +81,8 @@ class Middleware:
     ) -> Resumed | Awaitable[Resumed]:
         """Settle an interrupt of this middleware's (sync or async).
 
-        `replies` are by call id. Answers the result of the call that raised it (or, where no call did, the state to go
-        on with), an interrupt to go on waiting for, or None: not mine.
+        `replies` are by call id. Answers the result of the call that raised it (or, where no call
+        did, the state to go on with), an interrupt to go on waiting for, or None: not mine.
         """
         return None
 
@@ -94,7 +95,7 @@ class Middleware:
         return message
 
     def handle_message(self, payload: Any, state: AgentState) -> AgentState | Awaitable[AgentState]:
-        """Return the state after a message from outside that was addressed to `key` (sync or async)."""
+        """Return the state after a message from outside for `key` (sync or async)."""
         return state
 
 

@@ -1,8 +1,8 @@
-"""Modes: how a turn is driven. A mode is a pipeline of steps that goes round until one of them ends the turn."""
+"""Modes: how a turn is driven, round after round, until a step ends it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sagents_app.engine import steps
@@ -31,15 +31,14 @@ class Pipeline:
                 result = await step(turn)
                 if not isinstance(result, Turn):
                     if not isinstance(result, OUTCOMES):
-                        raise Misconfigured(
-                            f"step {_name(step)} has to return a Turn or an outcome, got {result!r:.200}"
-                        )
+                        problem = f"has to return a Turn or an outcome, got {result!r:.200}"
+                        raise Misconfigured(f"step {_name(step)} {problem}")
                     return result
                 turn = result
             start = 0
 
     def _entry(self, turn: Turn) -> int:
-        """Return where the turn begins: behind the call whose reply waits, or behind the tools whose results do."""
+        """Return where the turn begins: behind the call, or the tools, that it waits behind."""
         messages = turn.state.messages
         batch = open_calls(messages)
         if batch is None or batch[1].status != "complete":
@@ -54,7 +53,7 @@ def pipeline(*parts: Step) -> Pipeline:
     """Compose steps, the engine's and your own, to a mode.
 
     Raises:
-        Misconfigured: no `call_model`; nothing that could end the turn; tools that run before approval is checked.
+        Misconfigured: no `call_model`, or no `continue_or_done` to end the turn.
     """
     if not all(callable(part) for part in parts):
         raise Misconfigured(
@@ -67,34 +66,30 @@ def pipeline(*parts: Step) -> Pipeline:
     return Pipeline(tuple(parts))
 
 
-def check_gated(mode: Mode, *, gated: Iterable[str]) -> None:
+def check_gated(mode: Mode, *, gated: Sequence[str]) -> None:
     """Refuse a mode that would let calls past the gates named `gated`.
 
     Raises:
         Misconfigured: the mode is no pipeline, or runs tools that no `check_approval` precedes.
     """
-    gates = ", ".join(gated)
-    if not gates:
+    gates = f"a gate is configured ({', '.join(gated)})"
+    if not gated:
         return
     if not isinstance(mode, Pipeline):
-        raise Misconfigured(
-            f"a gate is configured ({gates}), so the mode has to be a pipeline that can be inspected"
-        )
+        raise Misconfigured(f"{gates}, so the mode has to be a pipeline, which can be inspected")
     approved = False
     for part in mode.steps:
         approved = approved or part is steps.check_approval
         if part is steps.execute_tools and not approved:
-            raise Misconfigured(
-                f"a gate is configured ({gates}), but the mode runs tools that no check_approval precedes"
-            )
+            raise Misconfigured(f"{gates}, but no check_approval precedes execute_tools")
     if not approved:
-        raise Misconfigured(f"a gate is configured ({gates}), but the mode has no check_approval")
+        raise Misconfigured(f"{gates}, but the mode has no check_approval")
 
 
 def collapse_until_tool(
     until_tool: str | Iterable[str] | None, until_tool_success: str | Iterable[str] | None
 ) -> tuple[tuple[str, ...], bool]:
-    """Return the demanded tools and whether they have to succeed, from the pair of options that callers use."""
+    """Return the demanded tools and whether they have to succeed, from the callers' two options."""
     if until_tool_success is not None:
         return _names(until_tool_success), True
     return _names(until_tool), False

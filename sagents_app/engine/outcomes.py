@@ -37,7 +37,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The turn was cancelled; finished results and the partial reply stand, the rest is answered with the cause."""
+    """The turn was cancelled; what had finished stands, the rest is answered with the cause."""
 
     state: AgentState
 

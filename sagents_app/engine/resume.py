@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from sagents_app.engine.decisions import (
     Approve,
@@ -32,6 +33,7 @@ from sagents_app.engine.steps.results import stop_for
 from sagents_app.engine.tools import error_result, placeholder
 from sagents_app.engine.turn import Setup, Turn, last_batch_results, settle
 
+T = TypeVar("T")
 NOT_DONE = "A person looked into it: this call was not carried out."
 PUT_ASIDE = "The person did not want to answer. Do not ask again; wait for instructions."
 
@@ -71,7 +73,7 @@ def accept(state: AgentState, replies: Mapping[str, Decision]) -> AgentState:
 
 
 async def settle_interrupts(turn: Turn) -> Turn | Outcome:
-    """Give the accepted replies to whoever raised the interrupts of the last batch, and put the results in place."""
+    """Give the accepted replies to whoever raised the last batch's interrupts."""
     results = {result.tool_call_id: result for result in last_batch_results(turn.state.messages)}
     waiting = [
         result
@@ -126,37 +128,36 @@ async def _settle_one(
                     f" Their note: {reply.note}" if isinstance(reply, Reject) and reply.note else ""
                 )
                 return error_result(call, NOT_DONE + note, decision="reject")
-    for middleware in turn.setup.middlewares:
-        if not overrides(middleware, "handle_resume"):
-            continue
-        answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
-        if isinstance(answer, Interrupt):
-            return placeholder(call, answer)
-        if isinstance(answer, ToolResult):
-            return answer
-        if answer is not None:
-            raise HookFailed(
-                f"{type(middleware).__name__}.handle_resume has to return a result, got {answer!r:.200}"
-            )
-    return error_result(call, PUT_ASIDE, decision="cancel")
+    answer = await _ask_owner(turn, interrupt, replies, ToolResult)
+    if isinstance(answer, Interrupt):
+        return placeholder(call, answer)
+    return answer or error_result(call, PUT_ASIDE, decision="cancel")
 
 
 async def settle_own(turn: Turn, interrupt: Interrupt) -> Turn | Outcome:
     """Give the reply to an interrupt that no call raised to the middleware that did."""
     replies = {call_id: turn.state.decisions[call_id] for call_id in open_call_ids(interrupt)}
+    answer = await _ask_owner(turn, interrupt, replies, AgentState)
+    if isinstance(answer, Interrupt):
+        return stop_for(turn, answer)
+    return _forget(turn if answer is None else turn.with_state(answer), replies)
+
+
+async def _ask_owner(
+    turn: Turn, interrupt: Interrupt, replies: Mapping[str, Decision], wanted: type[T]
+) -> T | Interrupt | None:
+    """Return what the first middleware that takes the interrupt makes of the replies."""
     for middleware in turn.setup.middlewares:
         if not overrides(middleware, "handle_resume"):
             continue
         answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
-        if isinstance(answer, Interrupt):
-            return stop_for(turn, answer)
-        if isinstance(answer, AgentState):
-            return _forget(turn.with_state(answer), replies)
-        if answer is not None:
-            raise HookFailed(
-                f"{type(middleware).__name__}.handle_resume has to return a state, got {answer!r:.200}"
-            )
-    return _forget(turn, replies)
+        if answer is None:
+            continue
+        if isinstance(answer, (Interrupt, wanted)):
+            return answer
+        name = f"{type(middleware).__name__}.handle_resume"
+        raise HookFailed(f"{name} has to return {wanted.__name__}, got {answer!r:.200}")
+    return None
 
 
 def raised_by_no_call(interrupt: Interrupt) -> bool:
@@ -196,9 +197,7 @@ def _check_edit(setup: Setup, leaf: ApprovalRequest, call_id: str, reply: Edit) 
     )
     tool = setup.tools.get(name)
     if tool is None:
-        raise InvalidResume(
-            f"tool {name!r} does not exist any more, so its arguments cannot be edited; reject the call"
-        )
+        raise InvalidResume(f"tool {name!r} is gone, so the call can only be rejected")
     try:
         tool.validate(ToolCall(call_id, name, arguments_json=reply.arguments_json))
     except InvalidArguments as error:

@@ -1,7 +1,7 @@
-"""Schemas from signatures, and strict validation against them. The one home of pydantic's model building.
+"""Schemas from signatures, and strict validation against them.
 
-Arguments arrive as JSON text and are validated strictly: `"yes"` is no boolean and `1.0` no integer, while JSON's own
-ways to write a decimal, a date or an enum member are accepted.
+Arguments arrive as JSON text and are validated strictly: `"yes"` is no boolean and `1.0` no
+integer, while JSON's own ways to write a decimal, a date or an enum member are accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Signature:
     """The parameter that gets the tool context, None where there is none."""
     model: type[BaseModel]
     names: dict[str, str]
-    """Parameter name by the model's field name; apart, since a model reserves names such as `schema` and `copy`."""
+    """Parameter name by field name; a model reserves names such as `schema` and `copy`."""
 
     def validate(self, arguments_json: str) -> dict[str, Any]:
         """Return typed keyword arguments, only those that were given.
@@ -56,7 +56,8 @@ def read_signature(function: Callable[..., Any], *, context_type: type) -> Signa
     """Return the signature of a tool's function.
 
     Raises:
-        Misconfigured: a parameter without annotation, of a kind or type that no JSON object can carry, or a second
+        Misconfigured: a parameter without annotation, of a kind or type that JSON lacks, or a
+        second
             context; names the function and the parameter.
     """
     name = getattr(function, "__name__", repr(function))

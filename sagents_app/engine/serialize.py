@@ -1,14 +1,15 @@
 """Values to JSON and back: the stored form of messages, states, interrupts and decisions.
 
-The form is fixed and versioned; nothing is imported by name, so data that looks like an envelope stays data. Stored
-are never tools, prompts, keys, the host's context, nor a result's `processed_content`.
+The form is fixed and versioned; nothing is imported by name, so data that looks like an envelope
+stays data. Stored are never tools, prompts, keys, the host's context, nor a result's
+`processed_content`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from sagents_app.engine import canonical, interrupts
 from sagents_app.engine.decisions import (
@@ -63,6 +64,7 @@ PART_TYPES: Mapping[str, type[Part]] = {
 PART_NAMES = {kind: name for name, kind in PART_TYPES.items()}
 ROLES, STATUSES = get_args(Role), get_args(Status)
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 def dump_message(message: Message) -> Json:
@@ -153,7 +155,7 @@ def dump_interrupt(interrupt: Interrupt) -> Json:
 
 
 def load_interrupt(data: Any) -> Interrupt:
-    """Return the interrupt of a stored form; an unknown kind, or an unreadable one, is an `UnknownInterrupt`.
+    """Return the interrupt of a stored form; unreadable ones are `UnknownInterrupt`.
 
     Raises:
         InvalidState: not even a mapping with a `type`.
@@ -210,7 +212,7 @@ def dump_state(state: AgentState, *, with_messages: bool = True) -> Json:
 
 
 def load_state(data: Any, messages: Iterable[Message] | None = None) -> AgentState:
-    """Return the state of a stored form of any version; `messages` are given where the host keeps them apart.
+    """Return the state of a stored form; `messages` are given where the host keeps them apart.
 
     Raises:
         InvalidState: it cannot be read, or a newer version wrote it.
@@ -263,7 +265,7 @@ def _rename_task(message: Any) -> Any:
 
 
 def _v2_to_v3(data: Json) -> Json:
-    """Take arguments as canonical text, contents as lists of parts; what version 2 did not have is empty."""
+    """Take what version 2 did not have as empty; the readers take both forms of the rest."""
     messages = data.get("messages")
     return {**data, "version": 3, **({"messages": messages} if isinstance(messages, list) else {})}
 
@@ -271,7 +273,7 @@ def _v2_to_v3(data: Json) -> Json:
 _UPGRADES: tuple[Callable[[Json], Json], ...] = (_v1_to_v2, _v2_to_v3)
 
 
-def _read(what: str, reader: Callable[[Any], Any], data: Any) -> Any:
+def _read(what: str, reader: Callable[[Any], T], data: Any) -> T:
     try:
         return reader(data)
     except InvalidState:

@@ -12,10 +12,11 @@ from sagents_app.engine.interrupts import Halt, Interrupt, leaves
 from sagents_app.engine.messages import Message, TextPart, ToolResult
 from sagents_app.engine.todos import Todo
 
-PROCESS_BOUND = "The tool was interrupted and could not be resumed; its work, or its sub-agent's work, was lost."
+PROCESS_BOUND = "The tool was interrupted and could not be resumed; its work was lost."
 INCOMPATIBLE = (
     "The tool was interrupted, and the stored interrupt is incompatible with this version."
 )
+HALTED = "The tool halted the workflow: {message}\nProceed with the user's new request."
 MOVED_ON = (
     "The user did not respond to this and sent something new. Proceed with the user's new request."
 )
@@ -56,7 +57,7 @@ class History(Sequence[Message]):
         return (
             isinstance(other, Sequence)
             and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other))
+            and all(a == b for a, b in zip(self, other, strict=True))
         )
 
     def __hash__(self) -> int:
@@ -95,7 +96,7 @@ class Restorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """What an agent knows and what it waits for. `messages` may be any sequence; methods return new states."""
+    """What an agent knows and what it waits for; methods return new states."""
 
     messages: Sequence[Message] = ()
     todos: tuple[Todo, ...] = ()
@@ -144,7 +145,7 @@ class AgentState:
         return replace(self, messages=self.history().replace(index, message))
 
     def replace_tool_result(self, result: ToolResult) -> AgentState:
-        """Return the state with `result` wherever its call id has one; unchanged where it has none."""
+        """Return the state with `result` wherever its call id has one."""
         return self._map_results(
             lambda known: result if known.tool_call_id == result.tool_call_id else known
         )
@@ -163,9 +164,8 @@ class AgentState:
         """
         known = {state_field.name for state_field in fields(self)}
         if unknown := sorted(set(changes) - known):
-            raise Misconfigured(
-                f"a state has no field {', '.join(map(repr, unknown))}; it has {', '.join(sorted(known))}"
-            )
+            fields_known = ", ".join(sorted(known))
+            raise Misconfigured(f"a state has no field {unknown}; it has {fields_known}")
         new: dict[str, Any] = dict(changes)
         if "messages" in new:
             new["messages"] = self.add_message(*new["messages"]).messages
@@ -195,7 +195,7 @@ class AgentState:
         return _answer_open_calls(state, MOVED_ON)
 
     def clean_stale_interrupts(self, middlewares: Iterable[Restorer] = ()) -> AgentState:
-        """Return the state as a cold start may keep it: placeholders that nobody can restore become error results."""
+        """Return the state as a cold start may keep it: unrestorable placeholders become errors."""
         restorers = tuple(middlewares)
 
         def clean(known: ToolResult) -> ToolResult:
@@ -206,7 +206,7 @@ class AgentState:
         return self._map_results(clean)
 
     def put_results(self, results: Mapping[str, ToolResult]) -> AgentState:
-        """Return the state whose last batch has these results, in call order, in one tool message behind it.
+        """Return the state whose last batch has these results, in call order, right behind it.
 
         Raises:
             Misconfigured: the history does not end in a batch of calls.
@@ -227,26 +227,30 @@ class AgentState:
         for index, message in enumerate(self.messages):
             if message.tool_results:
                 results = tuple(change(known) for known in message.tool_results)
-                if any(new is not old for new, old in zip(results, message.tool_results)):
+                if any(
+                    new is not old for new, old in zip(results, message.tool_results, strict=True)
+                ):
                     state = state.replace_message(index, replace(message, tool_results=results))
         return state
 
 
 def interrupt_restorable(interrupt: Interrupt | None, middlewares: Iterable[Restorer]) -> bool:
-    """Whether a cold start keeps `interrupt`: every leaf is claimed, or one of them is a halt that is claimed."""
+    """Whether a cold start keeps `interrupt`: all leaves, or a halt, are claimed."""
     if interrupt is None:
         return False
     restorers = tuple(middlewares)
     members = tuple(leaves(interrupt))
     claims = [any(_claims(restorer, leaf) for restorer in restorers) for leaf in members]
-    halted = any(claimed and isinstance(leaf, Halt) for leaf, claimed in zip(members, claims))
+    halted = any(
+        claimed and isinstance(leaf, Halt) for leaf, claimed in zip(members, claims, strict=True)
+    )
     return halted or (bool(claims) and all(claims))
 
 
 def _claims(restorer: Restorer, interrupt: Interrupt) -> bool:
     try:
         return restorer.restorable_interrupt(interrupt) is True
-    except Exception:  # noqa: BLE001  # a claim that cannot be made is no claim; the placeholder is then demoted
+    except Exception:  # noqa: BLE001  # a claim that cannot be made is no claim
         return False
 
 
@@ -257,7 +261,7 @@ def _moved_on(result: ToolResult) -> str:
         else []
     )
     if halts and halts[0].message:
-        return f"The tool halted the workflow: {halts[0].message}\nProceed with the user's new request."
+        return HALTED.format(message=halts[0].message)
     return MOVED_ON
 
 
@@ -266,9 +270,10 @@ def _demoted(result: ToolResult, text: str) -> ToolResult:
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[int, Message, dict[str, ToolResult]] | None:
-    """Return the last batch of calls: index and message of the assistant, and the results it has so far.
+    """Return the last batch: index and message of the assistant, and the results so far.
 
-    None where the history does not end in a batch, that is with an assistant that calls or its tool message.
+    None where the history does not end in a batch, that is with an assistant that calls or its tool
+    message.
     """
     results: dict[str, ToolResult] = {}
     for index in range(len(messages) - 1, -1, -1):

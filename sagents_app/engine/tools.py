@@ -35,7 +35,7 @@ RunSync = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a tool may know beyond its arguments. The engine's own fields always win over the host's `tool_context`."""
+    """What a tool may know beyond its arguments."""
 
     state: AgentState
     """As of the start of the batch, with every earlier batch's changes applied."""
@@ -53,7 +53,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's result in parts: `content` for the model, `processed` for the program, `state` changes by field name."""
+    """A tool's result: `content` for the model, `processed` for the program, `state` changes."""
 
     content: Any
     processed: Any = field(default=None, kw_only=True)
@@ -116,9 +116,10 @@ def tool(
 def tool(
     function: Callable[..., Any] | None = None, /, **options: Any
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a sync or async function; its JSON Schema comes from the signature and docstring.
+    """Make a tool of a sync or async function; signature and docstring give its JSON Schema.
 
-    A parameter annotated `ToolContext` gets the context and is not shown to the model. For the options see `Tool`.
+    A parameter annotated `ToolContext` gets the context and is not shown to the model. For the
+    options see `Tool`.
 
     Raises:
         Misconfigured: a name, signature or option that cannot work; names it.
@@ -141,7 +142,7 @@ def _make(
 
     if isinstance(function, Tool) or not callable(function):
         raise Misconfigured(f"a tool is made of a function, got {function!r}")
-    name = name or getattr(function, "__name__", "")
+    name = name or str(getattr(function, "__name__", ""))
     if not TOOL_NAME.fullmatch(name):
         raise Misconfigured(f"a tool's name is 1 to 64 of A-Z a-z 0-9 _ -, got {name!r}")
     if timeout is not None and timeout <= 0:
@@ -169,10 +170,10 @@ def humanized(name: str) -> str:
 def expand(
     content: Content, messages: Iterable[Message], *, result_content: Content | None = EXPANDED
 ) -> ToolOutput:
-    """Hand material over as messages that the model reads on its very next call, after all results of the batch.
+    """Hand material over as messages that the model reads on its very next call.
 
-    `content` is the full material, which the result shows where nothing expands it; once the messages stand, the
-    result keeps `result_content` (None: it keeps `content`).
+    `content` is the full material, which the result shows where nothing expands it; once the
+    messages stand, the result keeps `result_content` (None: it keeps `content`).
 
     Raises:
         InvalidExpansion: no messages, or one that is not a user or assistant message.
@@ -196,7 +197,7 @@ def expand(
 
 
 def result_of(call: ToolCall, returned: Any) -> ToolResult:
-    """Return what a tool returned as the result of `call`; a finished effect is never an error for its form."""
+    """Return what a tool returned as the result of `call`, whatever its form."""
     match returned:
         case Interrupt():
             return placeholder(call, returned)
@@ -220,7 +221,7 @@ def error_result(call: ToolCall, text: str, *, decision: str | None = None) -> T
 
 
 def placeholder(call: ToolCall, interrupt: Interrupt) -> ToolResult:
-    """Return the result of a call that waits, with what the engine knows filled into the interrupt."""
+    """Return the result of a call that waits, with the interrupt's gaps filled in."""
     from dataclasses import replace
 
     changes: dict[str, Any] = {}

@@ -22,6 +22,7 @@ from sagents_app.engine.tools import RunSync, Tool, ToolContext
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+CANCEL_GRACE = 1.0  # seconds that work which was told to stop may take to do so
 CANCEL_POLL = 0.1  # seconds between two questions to `should_cancel`
 
 
@@ -89,7 +90,7 @@ class Options:
 
 
 class Drive:
-    """The mutable scratch of one drive of a turn: nothing in it is stored, and all of it can be built anew."""
+    """The mutable scratch of one drive of a turn; none of it is stored."""
 
     __slots__ = (
         "cancel_signal",
@@ -163,7 +164,7 @@ class Turn:
         return turn
 
     async def put_results(self, results: Mapping[str, ToolResult]) -> Turn:
-        """Return the turn whose last batch has these results, in call order, in its one tool message."""
+        """Return the turn whose last batch has these results, in call order."""
         batch = open_calls(self.state.messages)
         if batch is None:
             return self
@@ -186,7 +187,7 @@ class Turn:
         """Tell middlewares and host, in this order.
 
         Raises:
-            ObserverFailed: the host's observer raised. A middleware's is logged and goes no further.
+            ObserverFailed: the host's observer raised; a middleware's is only logged.
         """
         for observe in self.setup.hooks.on_event:
             try:
@@ -218,17 +219,14 @@ class Turn:
         signal = self.drive.cancel_signal
         if signal is None:
             return await work
-        task = asyncio.ensure_future(work)
+        task: asyncio.Future[T] = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({task, signal}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-        if task.cancelled():
+            await asyncio.wait((task, signal), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=CANCEL_GRACE)
+        if task.cancelled() or not task.done():
             raise CutOff("cancelled while it was under way")
         return task.result()
 
@@ -291,5 +289,5 @@ async def watch_cancel(turn: Turn) -> None:
 
 
 def last_batch_results(messages: Sequence[Message]) -> Iterable[ToolResult]:
-    """Return the results of the tool message that ends the history; none where something else ends it."""
+    """Return the results of the tool message that ends the history, if one does."""
     return messages[-1].tool_results if messages and messages[-1].role == "tool" else ()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 from sagents_app.engine.chat_model import ModelRequest
 from sagents_app.engine.deltas import Delta, FinishDelta, ReplyDelta, TextDelta
@@ -15,7 +15,7 @@ Reply = str | Message | Exception | Sequence[Delta] | Callable[[ModelRequest], A
 
 
 class FunctionModel:
-    """A model that is a function of the request: sync or async, answering a text, a `Message`, deltas or an error."""
+    """A model that is a sync or async function of the request, answering like a scripted reply."""
 
     def __init__(
         self, function: Callable[[ModelRequest], Any | Awaitable[Any]], *, name: str = "function"
@@ -27,12 +27,12 @@ class FunctionModel:
         self.name = name
         self._function = function
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[Delta]]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta]]:
         """Yield what the function answers."""
-        answer = self._function(request)
+        answer: Any = self._function(request)
         if inspect.isasyncgen(answer):
-            async for batch in answer:
-                yield batch
+            async for given in cast("AsyncGenerator[Sequence[Delta]]", answer):
+                yield given
             return
         for batch in _batches(await answer if inspect.isawaitable(answer) else answer):
             yield batch
@@ -41,18 +41,19 @@ class FunctionModel:
 class ScriptedModel:
     """A model that gives `replies` in turn, one a call, and records every request in `requests`.
 
-    A reply is a text, a `Message`, an exception to raise, a list of deltas, or a function of the request that answers
-    one of these. An exception in a list of deltas is raised at its place; a list that does not end in one or in a
-    `FinishDelta` ends well. A call beyond the script is a mistake of the test and ends the turn as `Failed`.
+    A reply is a text, a `Message`, an exception to raise, a list of deltas, or a function of the
+    request that answers one of these. An exception in a list of deltas is raised at its place; a
+    list that does not end in one or in a `FinishDelta` ends well. A call beyond the script is a
+    mistake of the test and ends the turn as `Failed`.
     """
 
     def __init__(self, *replies: Reply, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ModelRequest] = []
-        """The requests so far, in order; their `messages` are as they were when the call was made."""
+        """The requests so far, in order, each as it was when the call was made."""
         self._replies = replies
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[Delta]]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta]]:
         """Yield the next reply."""
         index = len(self.requests)
         self.requests.append(request)

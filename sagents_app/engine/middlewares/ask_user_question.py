@@ -1,4 +1,4 @@
-"""AskUserQuestion: the `ask_user` tool, with which a model asks the conversation's owner and waits."""
+"""AskUserQuestion: the `ask_user` tool, with which a model asks the owner and waits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ RESPONSE_TYPES = ("single_select", "multi_select", "freeform")
 MOST_OPTIONS = 10
 DECLINED = "The user cancelled the question. Do not proceed with it; wait for their instructions."
 
-PROMPT = """You can ask the user a question with the ask_user tool, and only with it do you get an answer in this turn.
+PROMPT = """You can ask the user a question with the ask_user tool, and wait for the answer.
 Ask when you cannot go on without their choice. Kinds of answers: {kinds}."""
 
 
 class AskUserQuestion(Middleware):
     """The tool `ask_user`.
 
-    `response_types` restricts the kinds of answers. `allow_other` and `allow_cancel`, where given, hold for every
-    question whatever the model says.
+    `response_types` restricts the kinds of answers. `allow_other` and `allow_cancel`, where given,
+    hold for every question whatever the model says.
 
     Raises:
         Misconfigured: an unknown kind, or a flag that is no boolean.

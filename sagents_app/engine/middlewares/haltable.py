@@ -1,8 +1,8 @@
 """Haltable: tools that may end the workflow, and halts that survive a restart.
 
-A halt is terminal. Nothing resumes it: the user's next message starts a new turn, in which the halted call is an error
-result that keeps the reason. A tool halts by returning `Halt(message)`, with or without this middleware; the
-middleware is what claims the halt after a cold start.
+A halt is terminal. Nothing resumes it: the user's next message starts a new turn, in which the
+halted call is an error result that keeps the reason. A tool halts by returning `Halt(message)`,
+with or without this middleware; the middleware is what claims the halt after a cold start.
 """
 
 from __future__ import annotations

@@ -27,11 +27,12 @@ class _Gate:
 class HumanInTheLoop(Middleware):
     """Gates for tools, by name: True asks, False is free, a mapping is a rule.
 
-    A rule may hold `allowed_decisions` (of approve, edit, reject and respond; without it the first three) and `when`,
-    a predicate of the typed arguments and the context, asked once a call: a false answer lets the call run, raising
-    means ask. `default` is the rule of tools that are not named; it does not cover tools that only ask a person.
+    A rule may hold `allowed_decisions` (of approve, edit, reject and respond; without it the first
+    three) and `when`, a predicate of the typed arguments and the context, asked once a call: a
+    false answer lets the call run, raising means ask. `default` is the rule of tools that are not
+    named; it does not cover tools that only ask a person.
 
-        HumanInTheLoop({"refund": {"when": lambda arguments, ctx: arguments["amount"] > 100}, "delete": True})
+        HumanInTheLoop({"delete": True, "refund": {"when": lambda arguments, ctx: True}})
 
     Raises:
         Misconfigured: an empty, misspelt or unknown entry; names tool and key.
@@ -79,18 +80,12 @@ def _read(name: str, rule: Any) -> _Gate | None:
     if rule is True:
         return _Gate(ReviewConfig())
     if not isinstance(rule, Mapping) or not rule:
-        raise Misconfigured(
-            f"HumanInTheLoop: {name!r} is True, False or a rule with {_keys()}, got {rule!r:.200}"
-        )
+        raise _wrong(name, f"is True, False or a rule with {_keys()}, got {rule!r:.200}")
     if unknown := [repr(key) for key in rule if key not in RULE_KEYS]:
-        raise Misconfigured(
-            f"HumanInTheLoop: {name!r} has the unknown key {', '.join(unknown)}; known are {_keys()}"
-        )
+        raise _wrong(name, f"has the unknown key {', '.join(unknown)}; known are {_keys()}")
     when = rule.get("when")
     if "when" in rule and (not callable(when) or inspect.iscoroutinefunction(when)):
-        raise Misconfigured(
-            f"HumanInTheLoop: {name!r}: 'when' is a sync function of arguments and context"
-        )
+        raise _wrong(name, "'when' is a sync function of arguments and context")
     return _Gate(_config(name, rule), when)
 
 
@@ -105,10 +100,12 @@ def _config(name: str, rule: Mapping[str, Any]) -> ReviewConfig:
     )
     if not known or len(set(allowed)) != len(allowed):
         offered = ", ".join(DECISION_TYPES)
-        raise Misconfigured(
-            f"HumanInTheLoop: {name!r}: 'allowed_decisions' is a list of {offered}, got {allowed!r:.200}"
-        )
+        raise _wrong(name, f"'allowed_decisions' is a list of {offered}, got {allowed!r:.200}")
     return ReviewConfig(tuple(allowed))
+
+
+def _wrong(name: str, problem: str) -> Misconfigured:
+    return Misconfigured(f"HumanInTheLoop: {name!r} {problem}")
 
 
 def _keys() -> str:

@@ -1,4 +1,4 @@
-"""The steps of a turn. Each takes a `Turn` and returns a `Turn`, or the outcome that ends it; none knows its neighbours.
+"""The steps of a turn, from a `Turn` to a `Turn` or an outcome; none knows its neighbours.
 
 expand_tool_results    first, so that a tool's material is there on the very next call
 check_pause            between two units of work, never inside one

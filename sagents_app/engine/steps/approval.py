@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 async def check_approval(turn: Turn) -> Turn | Outcome:
-    """Stop with an `ApprovalRequest` for the calls of the last batch that need a decision and have none.
+    """Stop for the calls of the last batch that need a decision and have none.
 
-    Comes before the tools, so that nothing of the batch has run when a person looks at it. Each call's gate is asked
-    once; the verdict is kept in the state until the call has its result.
+    Comes before the tools, so that nothing of the batch has run when a person looks at it. Each
+    call's gate is asked once; the verdict is kept in the state until the call has its result.
     """
     if not turn.setup.hooks.needs_approval:
         return turn
@@ -48,7 +48,7 @@ async def check_approval(turn: Turn) -> Turn | Outcome:
 
 
 def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
-    """Return the rule of the first gate that wants a decision about a call that could run; a gate that raises does."""
+    """Return the rule of the first gate that asks about a runnable call; raising is asking."""
     tool = turn.setup.tools.get(call.name)
     if tool is None or call.problem is not None:
         return None

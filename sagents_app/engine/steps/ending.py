@@ -1,4 +1,4 @@
-"""Steps that decide whether a turn goes on: pause, budgets, the demanded tool, another round or the end."""
+"""Steps that decide whether a turn goes on: pause, budgets, demanded tool, another round."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ async def check_pause(turn: Turn) -> Turn | Outcome:
 
 
 def check_max_runs(limit: int | None = None) -> Step:
-    """Return a step that fails a turn which would need a call beyond `limit` (None: the turn's own limit).
+    """Return a step that fails a turn which needs a call beyond `limit` (None: the turn's own).
 
-    The calls up to the limit are really usable, and the tools of the last one run. Also holds the limits of tokens,
-    seconds and failing batches that the agent was given.
+    The calls up to the limit are really usable, and the tools of the last one run. Also holds the
+    limits of tokens, seconds and failing batches that the agent was given.
 
     Raises:
         Misconfigured: the limit is not a number above 0.
@@ -76,7 +76,7 @@ def over_budget(
 
 
 async def check_until_tool(turn: Turn) -> Turn | Outcome:
-    """End the turn once a demanded tool has its result; a person's word in its place does not count."""
+    """End the turn once a demanded tool has its own result; a person's word does not count."""
     if not turn.options.until_tool:
         return turn
     for result in last_batch_results(turn.state.messages):
@@ -106,7 +106,7 @@ async def continue_or_done(turn: Turn) -> Turn | Outcome:
 
 
 def needs_response(state: AgentState) -> bool:
-    """Whether the history waits for something: calls to run, results or a person's words to answer."""
+    """Whether the history waits: for calls to run, or for results or words to be answered."""
     last = state.messages[-1]
     batch = open_calls(state.messages)
     if batch is not None:

@@ -10,10 +10,11 @@ from sagents_app.engine.turn import Turn
 
 
 async def expand_tool_results(turn: Turn) -> Turn | Outcome:
-    """Insert the messages that the last batch's results carry, behind all of its results, in result order.
+    """Insert the messages that the last batch's results carry, behind all of them, in order.
 
-    Comes first in a round: right before the model call that the tools were promised, and behind every step that may
-    end the turn, so that nothing is expanded into a turn that ended. Messages that came meanwhile stay last.
+    Comes first in a round: right before the model call that the tools were promised, and behind
+    every step that may end the turn, so that nothing is expanded into a turn that ended. Messages
+    that came meanwhile stay last.
     """
     messages = turn.state.messages
     index = len(messages) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -42,8 +42,9 @@ CANCELLED_CALL = "The turn was cancelled before this call was run."
 async def call_model(turn: Turn) -> Turn | Outcome:
     """Call the model once and append its reply; refuses a call beyond the budget.
 
-    What is sent is repaired without touching the history: a call without a result gets one that states the cause,
-    right behind its message. A reply that was cut off has its calls answered, never run.
+    What is sent is repaired without touching the history: a call without a result gets one that
+    states the cause, right behind its message. A reply that was cut off has its calls answered,
+    never run.
     """
     error = over_budget(turn)
     if error is not None:
@@ -102,8 +103,8 @@ async def _stream(turn: Turn, request: ModelRequest, folded: Accumulator) -> Cha
 async def _stream_one(
     turn: Turn, model: ChatModel, request: ModelRequest, folded: Accumulator
 ) -> None:
-    stream: AsyncIterator[Sequence[Delta]] = model.stream(request)
-    async with aclosing(stream) as batches:  # type: ignore[type-var]  # adapters are async generators
+    stream = model.stream(request)
+    async with aclosing(stream) as batches:
         try:
             while True:
                 if turn.cancelled:
@@ -221,9 +222,10 @@ def _with_unique_id(call: ToolCall, used: set[str]) -> ToolCall:
 
 
 def sendable(turn: Turn) -> Sequence[Message]:
-    """Return the history as it may be sent: each call with exactly one result, results right behind their calls.
+    """Return the history as it may be sent: each call with one result, right behind it.
 
-    Incremental: each message is checked once a drive, and a history without faults is returned as it is.
+    Incremental: each message is checked once a drive, and a history without faults is returned as
+    it is.
     """
     drive, messages = turn.drive, turn.state.messages
     total = len(messages)

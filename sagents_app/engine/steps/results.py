@@ -40,7 +40,7 @@ async def propagate_state(turn: Turn) -> Turn | Outcome:
 
 
 async def check_tool_interrupts(turn: Turn) -> Turn | Outcome:
-    """Stop for what the last batch's tools wait for: one interrupt as it is, several as a batch in call order."""
+    """Stop for what the last batch's tools wait for, in call order."""
     waiting = [
         result.interrupt
         for result in last_batch_results(turn.state.messages)

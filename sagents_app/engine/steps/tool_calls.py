@@ -31,10 +31,11 @@ TIMED_OUT = "The tool did not finish within {timeout:g} s."
 
 
 async def execute_tools(turn: Turn) -> Turn | Outcome:
-    """Run the calls of the last batch that have no result, and append all results as one tool message.
+    """Run the calls of the last batch that have no result; all results are one tool message.
 
-    Whatever the mode, no gated call runs without an accepted decision or a stored verdict that it is free. A tool's
-    exception becomes an error result; a call that cannot run is answered with the reason.
+    Whatever the mode, no gated call runs without an accepted decision or a stored verdict that it
+    is free. A tool's exception becomes an error result; a call that cannot run is answered with the
+    reason.
     """
     batch = open_calls(turn.state.messages)
     if batch is None or batch[1].status != "complete":
@@ -59,7 +60,7 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
 
 
 async def _settled(turn: Turn, assistant: Message, results: dict[str, ToolResult]) -> Turn:
-    """Append the results, forget what was decided about their calls, and count a batch of nothing but errors."""
+    """Append the results, forget what was decided about them, count a batch of only errors."""
     state = turn.state
     if state.decisions or state.verdicts:
         decided = {
@@ -194,7 +195,7 @@ def _clean(error: Exception) -> str:
 
 
 def _timed_out(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
-    """Return the result of a started call that ran out of time: an error where it did no harm, else a question."""
+    """Return the result of a call that ran out of time: an error if harmless, else a question."""
     text = TIMED_OUT.format(timeout=tool.timeout)
     if tool.read_only or tool.retry_safe:
         return error_result(call, text)
@@ -236,14 +237,15 @@ def _cannot_run(turn: Turn, call: ToolCall, reply: Approve | Edit | None) -> Too
         tool.validate(effective)
     except InvalidArguments as error:
         return error_result(call, f"The arguments do not fit; the call was not run.\n{error}")
-    if (
-        reply is None
-        and turn.setup.hooks.needs_approval
-        and turn.state.verdicts.get(call.call_id) is not False
-    ):
-        if turn.state.verdicts.get(call.call_id) or ask_gates(turn, call) is not None:
-            return error_result(call, UNDECIDED)
-    return None
+    return None if reply is not None or _is_free(turn, call) else error_result(call, UNDECIDED)
+
+
+def _is_free(turn: Turn, call: ToolCall) -> bool:
+    """Whether no gate wants a decision about the call: by its stored verdict, else by asking."""
+    if not turn.setup.hooks.needs_approval:
+        return True
+    asked = turn.state.verdicts.get(call.call_id)
+    return ask_gates(turn, call) is None if asked is None else not asked
 
 
 def _no_such_tool(name: str, tools: Iterable[str]) -> str:
