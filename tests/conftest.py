@@ -1,1 +1,115 @@
-"""Fixtures and rules of the whole suite."""
+"""Fixtures and rules of the whole suite.
+
+A test marked `postgres`, `redis`, `browser` or `node` needs that service: it is skipped with a
+reason where the service is missing. With SAGENTS_REQUIRE_SERVICES=1 no test may be skipped at all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis
+
+from tests import services
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+REQUIRED = os.environ.get("SAGENTS_REQUIRE_SERVICES", "") == "1"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for service in services.PROBES:
+        if item.get_closest_marker(service) and (reason := services.missing(service)):
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if REQUIRED and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"Skipped where no test may be skipped: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if REQUIRED and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"Skipped where no test may be skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """A new, empty PostgreSQL database, dropped after the test (which carries `postgres`)."""
+    server = services.postgres_server()
+    name = f"sagents_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """An empty Redis for this test alone (which carries `redis`)."""
+    program = services.redis_program()
+    if program is None:
+        url = services.redis_server()
+        with redis.Redis.from_url(url) as client:
+            client.flushdb()
+        yield url
+        return
+    port = services.free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(tmp_path)]
+    with subprocess.Popen(
+        [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
+    ) as server:
+        try:
+            _wait_for_redis(url)
+            yield url
+        finally:
+            server.kill()
+
+
+def _wait_for_redis(url: str) -> None:
+    deadline = time.monotonic() + 10
+    with redis.Redis.from_url(url) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for tests that carry `browser`; each test opens contexts of its own.
+
+    While it is open, Playwright's event loop runs in the main thread: its modules have no
+    asynchronous tests, and Django must be told that its queries there are meant.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        chromium = playwright.chromium.launch(
+            executable_path=services.chromium_program(), args=services.CHROMIUM_ARGUMENTS
+        )
+        yield chromium
+        chromium.close()

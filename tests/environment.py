@@ -1,7 +1,7 @@
 """The environment of a test run, set before Django reads its settings.
 
 A plugin of pytest (`-p tests.environment`), because pytest-django loads the settings before any
-conftest. Whatever the caller set stands: `DATABASE_URL` and `REDIS_URL` choose what the suite runs on.
+conftest. Whatever the caller set stands: `DATABASE_URL` and `REDIS_URL` choose what it runs on.
 """
 
 import os
