@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from django.core.management.utils import get_random_secret_key
 
@@ -13,11 +13,10 @@ def read_or_make(path: Path) -> str:
     """Return the key kept at `path`, made first; processes that start together agree on one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.touch(mode=0o600)
-        draft.write_text(get_random_secret_key())
-        # A link appears with its content and never replaces another process's.
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        draft.unlink()
-    return path.read_text().strip()
+        with NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.") as draft:
+            draft.write(get_random_secret_key())
+            draft.flush()
+            # A link appears with its content and never replaces another process's.
+            with suppress(FileExistsError):
+                path.hardlink_to(draft.name)
+    return path.read_text()

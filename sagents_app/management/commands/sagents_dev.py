@@ -52,6 +52,8 @@ class Command(BaseCommand):
         if str(celery_app.conf.broker_url).startswith("memory:"):
             worker = embedded.Worker(celery_app, concurrency=options["concurrency"])
             worker.start()
+        else:
+            self.stdout.write("Runs are worked on by others: celery --app project worker")
         # The server ends on SIGINT and SIGTERM by itself and raises the signal again afterwards;
         # SIGTERM's default would then end the process before its worker.
         signal.signal(signal.SIGTERM, _interrupt)
