@@ -1,9 +1,5 @@
 """The ASGI application, HTTP and WebSocket: `uvicorn project.asgi:application`."""
 
-import os
+from sagents_app.web.asgi import get_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-
-from sagents_app.web.asgi import application
-
-__all__ = ["application"]
+application = get_application("project.settings")

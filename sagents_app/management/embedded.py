@@ -16,22 +16,24 @@ import uvicorn
 from asgiref.typing import ASGIApplication
 from celery import Celery, current_app, signals
 from celery.worker import WorkController
+from channels import DEFAULT_CHANNEL_LAYER
+from channels.layers import channel_layers, get_channel_layer
 from django.conf import settings
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.utils.module_loading import import_string
 
-DEFAULT_ASGI_APPLICATION = "sagents_app.web.asgi.application"
-
 
 def find_asgi_application() -> ASGIApplication:
-    """Return the project's ASGI application, or the app's own; with DEBUG it serves static files.
+    """Return the project's ASGI application, or the app's; with DEBUG it serves static files.
 
     Raises:
         SystemExit: the system checks found an error.
 
     """
-    path = getattr(settings, "ASGI_APPLICATION", None) or DEFAULT_ASGI_APPLICATION
-    application: ASGIApplication = import_string(path)
+    path = getattr(settings, "ASGI_APPLICATION", None)
+    application: Any = (
+        import_string(path) if path else import_string("sagents_app.web.asgi.get_application")()
+    )
     return ASGIStaticFilesHandler(application) if settings.DEBUG else application  # type: ignore[no-untyped-call,return-value]
 
 
@@ -52,6 +54,13 @@ def find_celery_app() -> Celery:
     # The pool's threads look the application up anew and would otherwise find an empty one.
     app.set_default()
     return app
+
+
+def ensure_channel_layer() -> None:
+    """Give a project that configures no channel layer the one for a single process."""
+    if get_channel_layer() is None:
+        layer_class = import_string("sagents_app.web.memory_layer.ThreadSafeInMemoryChannelLayer")
+        channel_layers.set(DEFAULT_CHANNEL_LAYER, layer_class())
 
 
 class Server(uvicorn.Server):

@@ -1,11 +1,12 @@
 """The ASGI application of a project that has this app: pages, and the live view over WebSocket.
 
-Usable as it is: `ASGI_APPLICATION = "sagents_app.web.asgi.application"`. `DJANGO_SETTINGS_MODULE`
-must be set before it is imported.
+from sagents_app.web.asgi import get_application
+application = get_application("shop.settings")
 """
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 
@@ -16,7 +17,27 @@ from django.core.asgi import get_asgi_application
 from django.core.management import CommandError, call_command
 
 
-def refuse_misconfiguration() -> None:
+def get_application(settings_module: str = "") -> ProtocolTypeRouter:
+    """Load the apps, run the system checks and return the application.
+
+    `settings_module` is what DJANGO_SETTINGS_MODULE is set to where it is not set yet.
+
+    Raises:
+        SystemExit: a check found an error, for instance in an agent's approval gates.
+
+    """
+    if settings_module:
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings_module)
+    http = get_asgi_application()
+    _refuse_misconfiguration()
+    # The routes import models, which they can once the apps are loaded.
+    from sagents_app.web.routing import websocket_urlpatterns
+
+    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+    return ProtocolTypeRouter({"http": http, "websocket": AllowedHostsOriginValidator(routes)})
+
+
+def _refuse_misconfiguration() -> None:
     """Run Django's system checks and leave on an error, since no ASGI server does that by itself.
 
     In a thread of its own: servers import the application inside their running event loop, where
@@ -27,22 +48,3 @@ def refuse_misconfiguration() -> None:
             pool.submit(call_command, "check", stdout=StringIO()).result()
         except CommandError as error:
             raise SystemExit(f"The server does not start: {error}") from error
-
-
-def build_application() -> ProtocolTypeRouter:
-    """Return the application, whose WebSocket routes can be imported once the apps are loaded."""
-    http = get_asgi_application()
-    refuse_misconfiguration()
-    from sagents_app.web.routing import websocket_urlpatterns
-
-    return ProtocolTypeRouter(
-        {
-            "http": http,
-            "websocket": AllowedHostsOriginValidator(
-                AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
-            ),
-        }
-    )
-
-
-application = build_application()

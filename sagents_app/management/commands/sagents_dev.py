@@ -42,6 +42,7 @@ class Command(BaseCommand):
                 "Another port: --port 8001, or make run PORT=8001"
             ) from error
         self.check_migrations()
+        embedded.ensure_channel_layer()
         celery_app = embedded.find_celery_app()
         server = embedded.Server(
             embedded.find_asgi_application(),
