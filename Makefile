@@ -16,6 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 
+# A mail is text, whose indentation its reader sees.
+TEMPLATES := git ls-files -- '*.html' ':!*_email.html'
+
 # Everything here is development; a deployment sets its variables itself (docs/production.md).
 export DEBUG ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -34,8 +37,8 @@ test: $(INSTALLED)
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	git ls-files 'templates/*.html' 'sagents_app/*.html' | xargs -r $(BIN)/djade --check --target-version 5.2
-	git ls-files 'templates/*.html' 'sagents_app/*.html' | xargs -r $(BIN)/djhtml --check --tabwidth 2
+	$(TEMPLATES) | xargs -r $(BIN)/djade --check --target-version 5.2
+	$(TEMPLATES) | xargs -r $(BIN)/djhtml --check --tabwidth 2
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
@@ -45,8 +48,8 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	git ls-files 'templates/*.html' 'sagents_app/*.html' | xargs -r $(BIN)/djade --target-version 5.2
-	git ls-files 'templates/*.html' 'sagents_app/*.html' | xargs -r $(BIN)/djhtml --tabwidth 2
+	$(TEMPLATES) | xargs -r $(BIN)/djade --target-version 5.2
+	$(TEMPLATES) | xargs -r $(BIN)/djhtml --tabwidth 2
 
 # Every file that the package index has of a version is pinned by its hash, for each platform and
 # Python, so that the lock installs on other machines than the one that made it.
