@@ -108,6 +108,7 @@ class Agent:
         )
         for middleware in stack:
             middleware.check(named)
+            middleware.attach(self.setup)
         gates = [type(one).__name__ for one in stack if overrides(one, "needs_approval")]
         modes.check_gated(self.mode, gated=gates)
 
@@ -148,6 +149,7 @@ class Agent:
         on_event: Callable[[Event], Any] | None = None,
         conversation_id: str | None = None,
         acting_user: Any = None,
+        within: str | None = None,
     ) -> Outcome:
         """Drive a turn from `state` to its end.
 
@@ -160,6 +162,7 @@ class Agent:
             should_cancel: asked between steps and deltas and while tools run.
             journal: the host's durable record of tool calls.
             on_event: told of every event in order, sync or async; raising ends the turn.
+            within: the call of another agent inside which this turn runs; prefixes its call ids.
 
         Raises:
             Misconfigured: a mistake in the options or in the state; nothing has happened.
@@ -174,6 +177,7 @@ class Agent:
             on_event=on_event,
             conversation_id=conversation_id,
             acting_user=acting_user,
+            within=within,
         )
         if state.interrupt is not None:
             return Interrupted(state, state.interrupt)
@@ -193,6 +197,7 @@ class Agent:
         on_event: Callable[[Event], Any] | None = None,
         conversation_id: str | None = None,
         acting_user: Any = None,
+        within: str | None = None,
     ) -> Outcome:
         """Go on from an interrupted state as `replies`, by call id, decide.
 
@@ -210,6 +215,7 @@ class Agent:
             on_event=on_event,
             conversation_id=conversation_id,
             acting_user=acting_user,
+            within=within,
         )
         interrupt = state.interrupt
         resume.check_replies(self.setup, state, replies)

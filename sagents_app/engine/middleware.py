@@ -43,6 +43,13 @@ class Middleware:
             Misconfigured: naming tool and key.
         """
 
+    def attach(self, setup: Any) -> None:
+        """Learn what the whole agent is made of (a `turn.Setup`), once it is."""
+
+    def inherited(self, tools: Mapping[str, Tool]) -> Middleware | None:
+        """Return what a sub-agent with `tools` inherits in this one's place; None: nothing."""
+        return self
+
     def before_turn(self, state: AgentState) -> AgentState | Awaitable[AgentState]:
         """Return the state to begin a turn with (sync or async, in stack order)."""
         return state

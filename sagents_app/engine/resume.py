@@ -19,6 +19,7 @@ from sagents_app.engine.errors import HookFailed, InvalidArguments, InvalidResum
 from sagents_app.engine.interrupts import (
     ApprovalRequest,
     Interrupt,
+    SubAgentInterrupt,
     UnknownInterrupt,
     UnknownOutcome,
     has_halt,
@@ -117,6 +118,8 @@ async def _settle_one(
 ) -> ToolResult | None:
     """Return the call's result, or None: it is to be run again."""
     reply = next(iter(replies.values()))
+    if isinstance(interrupt, SubAgentInterrupt):
+        return None  # the call goes on where it stopped, with the replies that the state holds
     if isinstance(interrupt, UnknownOutcome):
         match reply:
             case Approve():

@@ -382,6 +382,9 @@ def _dump_update(update: Mapping[str, Any]) -> Json:
         data["todos"] = [dataclasses.asdict(todo) for todo in data["todos"]]
     if "messages" in data:
         data["messages"] = [dump_message(message) for message in data["messages"]]
+    if "sub_agents" in data:
+        inner = data["sub_agents"].items()
+        data["sub_agents"] = {key: None if one is None else dump_state(one) for key, one in inner}
     return {key: canonical.to_json(value) for key, value in data.items()}
 
 
@@ -391,6 +394,9 @@ def _update(data: Mapping[str, Any]) -> Json:
         update["todos"] = tuple(Todo(**todo) for todo in update["todos"])
     if "messages" in update:
         update["messages"] = tuple(_message(message) for message in update["messages"])
+    if "sub_agents" in update:
+        inner = update["sub_agents"].items()
+        update["sub_agents"] = {key: None if one is None else load_state(one) for key, one in inner}
     return update
 
 

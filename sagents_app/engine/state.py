@@ -157,7 +157,8 @@ class AgentState:
     def merge(self, changes: Mapping[str, Any]) -> AgentState:
         """Return the state with what `changes` names, and nothing else, changed.
 
-        `messages` are appended, `metadata` is merged deeply, every other field is replaced.
+        `messages` are appended, `metadata` is merged deeply, `sub_agents` by call id (None
+        removes one), every other field is replaced.
 
         Raises:
             Misconfigured: a name that is no field.
@@ -171,6 +172,9 @@ class AgentState:
             new["messages"] = self.add_message(*new["messages"]).messages
         if "metadata" in new:
             new["metadata"] = _deep_merge(self.metadata, new["metadata"])
+        if "sub_agents" in new:
+            inner = {**self.sub_agents, **new["sub_agents"]}
+            new["sub_agents"] = {key: kept for key, kept in inner.items() if kept is not None}
         if "todos" in new:
             new["todos"] = tuple(new["todos"])
         return replace(self, **new)

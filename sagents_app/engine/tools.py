@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from sagents_app.engine import canonical
@@ -31,6 +31,7 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EXPANDED = "The material of this result follows as messages."
 NO_OUTPUT = "(the tool returned nothing)"
 RunSync = Callable[..., Awaitable[Any]]
+Delegate = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,18 @@ class ToolContext:
     """Whoever the turn is run for, as the host gave it."""
     tool_context: Mapping[str, Any] = field(default_factory=dict)
     """The host's own values; never stored."""
+    emit: Callable[[Any], Awaitable[None]] | None = field(default=None, repr=False)
+    """Tells the host of an event, such as `Custom(name, data)` about progress."""
+    delegate: Delegate | None = field(default=None, repr=False)
+    """Runs another agent inside this call, under its cancel, journal and ids; see `sub_agents`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's result: `content` for the model, `processed` for the program, `state` changes."""
+    """A tool's result: `content` for the model, `processed` for the program, `state` changes.
+
+    An interrupt as `content` is a call that waits and changes the state meanwhile.
+    """
 
     content: Any
     processed: Any = field(default=None, kw_only=True)
@@ -201,6 +209,8 @@ def result_of(call: ToolCall, returned: Any) -> ToolResult:
     match returned:
         case Interrupt():
             return placeholder(call, returned)
+        case ToolOutput(content=Interrupt() as interrupt):
+            return replace(placeholder(call, interrupt), state_update=returned.state)
         case ToolOutput():
             return ToolResult(
                 call.call_id,
@@ -222,8 +232,6 @@ def error_result(call: ToolCall, text: str, *, decision: str | None = None) -> T
 
 def placeholder(call: ToolCall, interrupt: Interrupt) -> ToolResult:
     """Return the result of a call that waits, with the interrupt's gaps filled in."""
-    from dataclasses import replace
-
     changes: dict[str, Any] = {}
     if interrupt.tool_call_id is None:
         changes["tool_call_id"] = call.call_id

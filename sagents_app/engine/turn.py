@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import time
@@ -22,7 +23,7 @@ from sagents_app.engine.tools import RunSync, Tool, ToolContext
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-CANCEL_GRACE = 1.0  # seconds that work which was told to stop may take to do so
+CANCEL_GRACE = 1.0  # seconds that work may take to stop
 CANCEL_POLL = 0.1  # seconds between two questions to `should_cancel`
 
 
@@ -36,6 +37,17 @@ class Journal(Protocol):
     async def finish(self, call: ToolCall, result: ToolResult) -> None:
         """Record what became of `call`, before anything else happens."""
         ...
+
+
+class Suspended(EngineError):
+    """A tool has to be run again later, from the state it leaves; never leaves the engine."""
+
+    type = "suspended"
+
+    def __init__(self, *, reason: Any, state: Mapping[str, Any]) -> None:
+        super().__init__("the tool was suspended")
+        self.reason = reason
+        self.state = state
 
 
 class CutOff(EngineError):
@@ -87,6 +99,8 @@ class Options:
     on_event: Callable[[Event], Any] | None = None
     conversation_id: str | None = None
     acting_user: Any = None
+    within: str | None = None
+    """The call of another agent inside which this turn runs; prefixes its call ids."""
 
 
 class Drive:
@@ -242,6 +256,8 @@ class Turn:
             scope=self.setup.scope,
             acting_user=self.options.acting_user,
             tool_context=self.setup.tool_context,
+            emit=self.emit,
+            delegate=functools.partial(_delegate, self, call),
         )
 
 
@@ -276,6 +292,22 @@ async def call_hooks(turn: Turn, hooks: Sequence[Callable[..., Any]]) -> Turn | 
             )
         turn = turn.with_state(answer)
     return turn
+
+
+async def _delegate(
+    turn: Turn, call: ToolCall, execute: Callable[..., Awaitable[T]], on_event: Any = None
+) -> T:
+    """Run another agent's `execute` or `resume`, with arguments bound, as a part of `call`."""
+    options = turn.options
+    return await execute(
+        should_pause=options.should_pause,
+        should_cancel=None if options.should_cancel is None else lambda: turn.cancelled,
+        journal=options.journal,
+        on_event=on_event,
+        conversation_id=options.conversation_id,
+        acting_user=options.acting_user,
+        within=call.call_id,
+    )
 
 
 async def watch_cancel(turn: Turn) -> None:

@@ -58,6 +58,9 @@ class AskUserQuestion(Middleware):
         """Return `ask_user`."""
         return (self._tool(),)
 
+    def inherited(self, tools: Mapping[str, Tool]) -> None:
+        """Keep questions to the agent that speaks with the user."""
+
     def restorable_interrupt(self, interrupt: Interrupt) -> bool:
         """Claim questions: they are data alone."""
         return isinstance(interrupt, Question)

@@ -56,6 +56,13 @@ class HumanInTheLoop(Middleware):
                 )
         self._tools = tools
 
+    def inherited(self, tools: Mapping[str, Tool]) -> HumanInTheLoop:
+        """Return the same gates for the tools that a sub-agent has."""
+        gates = HumanInTheLoop({})
+        gates._gates = {name: gate for name, gate in self._gates.items() if name in tools}
+        gates._default = self._default
+        return gates
+
     def needs_approval(self, call: ToolCall, context: ToolContext) -> ReviewConfig | None:
         """Return the tool's rule, unless its predicate lets this call run."""
         tool = self._tools[call.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
@@ -34,6 +35,7 @@ from sagents_app.engine.tools import error_result
 from sagents_app.engine.turn import CutOff, Turn, call_hooks, settle
 
 logger = logging.getLogger(__name__)
+LONGEST_CALL_ID = 64
 UNANSWERED = "This call was never run: the turn ended before it."
 CUT_SHORT = "The reply was cut off ({status}) before this call was complete; it was not run."
 CANCELLED_CALL = "The turn was cancelled before this call was run."
@@ -173,9 +175,8 @@ async def _died(turn: Turn, folded: Accumulator, error: ModelError) -> Outcome:
 async def _append(turn: Turn, reply: Message) -> Turn:
     """Append a reply whose call ids are unique in the conversation, and count it."""
     used = _used_ids(turn)
-    calls = (
-        tuple(_with_unique_id(call, used) for call in reply.tool_calls) if reply.tool_calls else ()
-    )
+    within = turn.options.within
+    calls = tuple(_with_unique_id(call, used, within) for call in reply.tool_calls)
     if calls != reply.tool_calls or not reply.id or reply.role != "assistant":
         reply = replace(reply, role="assistant", tool_calls=calls, id=reply.id or fresh_id())
     state = turn.state
@@ -211,14 +212,27 @@ def _used_ids(turn: Turn) -> set[str]:
     return drive.used_ids
 
 
-def _with_unique_id(call: ToolCall, used: set[str]) -> ToolCall:
+def _with_unique_id(call: ToolCall, used: set[str], within: str | None) -> ToolCall:
     call_id = call.call_id if isinstance(call.call_id, str) else ""
+    if within is not None:
+        return _prefixed(call, call_id, used, within)
     if USABLE_CALL_ID.fullmatch(call_id) and call_id not in used:
         used.add(call_id)
         return call
     fresh = f"call_{fresh_id()}"
     used.add(fresh)
     return replace(call, call_id=fresh, provider_id=call.provider_id or call_id or None)
+
+
+def _prefixed(call: ToolCall, call_id: str, used: set[str], within: str) -> ToolCall:
+    """Return a sub-agent's call under an id that the parent's call begins, or a hash of it."""
+    inner = f"{within}-{call_id}"
+    if len(inner) > LONGEST_CALL_ID:
+        inner = f"{hashlib.sha256(within.encode()).hexdigest()[:16]}-{call_id}"
+    if not USABLE_CALL_ID.fullmatch(inner) or not call_id or inner in used:
+        inner = f"{hashlib.sha256(within.encode()).hexdigest()[:16]}-{fresh_id()}"
+    used.add(inner)
+    return replace(call, call_id=inner, provider_id=call.provider_id or call_id or None)
 
 
 def sendable(turn: Turn) -> Sequence[Message]:

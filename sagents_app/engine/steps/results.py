@@ -13,24 +13,19 @@ from sagents_app.engine.turn import Turn, last_batch_results
 
 async def propagate_state(turn: Turn) -> Turn | Outcome:
     """Apply the state changes of the last batch's results, in call order, each exactly once."""
-    if not any(
-        result.state_update and not result.is_interrupt
-        for result in last_batch_results(turn.state.messages)
-    ):
+    if not any(result.state_update for result in last_batch_results(turn.state.messages)):
         return turn
     tool_message = turn.state.messages[-1]
     before = turn.state.todos
     for result in tool_message.tool_results:
-        if result.state_update and not result.is_interrupt:
+        if result.state_update:
             try:
                 turn = turn.with_state(turn.state.merge(result.state_update))
             except (EngineError, TypeError) as error:
                 raise StepFailed(
                     f"tool {result.name!r} returned an unusable state change: {error}"
                 ) from error
-    applied = tuple(
-        r if r.is_interrupt else replace(r, state_update=None) for r in tool_message.tool_results
-    )
+    applied = tuple(replace(result, state_update=None) for result in tool_message.tool_results)
     turn = await turn.replace_message(
         len(turn.state.messages) - 1, replace(tool_message, tool_results=applied)
     )

@@ -12,14 +12,15 @@ from sagents_app.engine.decisions import Answer, Approve, Cancel, Decision, Edit
 from sagents_app.engine.errors import InvalidArguments, ObserverFailed, ToolError
 from sagents_app.engine.events import ToolFinished, ToolStarted
 from sagents_app.engine.interrupts import ActionRequest, UnknownOutcome
-from sagents_app.engine.messages import Message, TextPart, ToolCall, ToolResult
-from sagents_app.engine.outcomes import Cancelled, Outcome
+from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
+from sagents_app.engine.outcomes import Cancelled, Outcome, Paused
 from sagents_app.engine.state import open_calls
 from sagents_app.engine.steps.approval import ask_gates
 from sagents_app.engine.steps.ending import ended
 from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
-from sagents_app.engine.turn import CutOff, Turn
+from sagents_app.engine.turn import CutOff, Suspended, Turn
 
+Stop = CutOff | Suspended
 logger = logging.getLogger(__name__)
 DECLINED = "A person declined this call. Do not repeat it."
 EDITED = "A person changed the arguments before the call ran, to {arguments}."
@@ -45,36 +46,45 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     if not waiting:
         return turn
     results = dict(known)
-    cut_off = False
     try:
-        cut_off = await _run(turn, waiting, results)
+        stops = await _run(turn, waiting, results)
     except BaseException as error:
         cause = CANCELLED_BEFORE if isinstance(error, asyncio.CancelledError) else FAILED_BEFORE
         _answer_rest(waiting, results, cause)
         turn.with_state(turn.state.put_results(results))
         raise
+    cut_off = any(isinstance(stop, CutOff) for stop in stops)
     if cut_off:
         _answer_rest(waiting, results, CANCELLED_BEFORE)
-    turn = await _settled(turn, assistant, results)
-    return Cancelled(ended(turn.state)) if cut_off else turn
+    turn = await _settled(turn, results, whole=len(results) == len(assistant.tool_calls))
+    if cut_off:
+        return Cancelled(ended(turn.state))
+    suspended = [stop for stop in stops if isinstance(stop, Suspended)]
+    return _paused(turn, suspended) if suspended else turn
 
 
-async def _settled(turn: Turn, assistant: Message, results: dict[str, ToolResult]) -> Turn:
-    """Append the results, forget what was decided about them, count a batch of only errors."""
+def _paused(turn: Turn, suspended: list[Suspended]) -> Paused:
+    state = turn.state
+    for stop in suspended:
+        state = state.merge(stop.state)
+    return Paused(replace(state, pause_reason=suspended[0].reason), suspended[0].reason)
+
+
+async def _settled(turn: Turn, results: dict[str, ToolResult], *, whole: bool) -> Turn:
+    """Append the results, forget what was decided about them, count a batch of only errors.
+
+    A call that waits has been let past its gate, and is when it is run again.
+    """
     state = turn.state
     if state.decisions or state.verdicts:
-        decided = {
-            call_id: reply for call_id, reply in state.decisions.items() if call_id not in results
-        }
-        verdicts = {
-            call_id: verdict
-            for call_id, verdict in state.verdicts.items()
-            if call_id not in results
-        }
-        turn = turn.with_state(replace(state, decisions=decided, verdicts=verdicts))
+        waiting = {result.tool_call_id for result in results.values() if result.is_interrupt}
+        open_ones = {key: value for key, value in state.verdicts.items() if key not in results}
+        verdicts = {**open_ones, **dict.fromkeys(waiting, False)} if waiting else open_ones
+        decisions = {} if whole else {k: v for k, v in state.decisions.items() if k not in results}
+        turn = turn.with_state(replace(state, decisions=decisions, verdicts=verdicts))
     failed = all(result.is_error and result.decision is None for result in results.values())
     turn.drive.failures = turn.drive.failures + 1 if failed else 0
-    return await turn.put_results(results)
+    return await turn.put_results(results) if results else turn
 
 
 def _answer_rest(calls: Iterable[ToolCall], results: dict[str, ToolResult], text: str) -> None:
@@ -82,16 +92,18 @@ def _answer_rest(calls: Iterable[ToolCall], results: dict[str, ToolResult], text
         results.setdefault(call.call_id, error_result(call, text))
 
 
-async def _run(turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]) -> bool:
-    """Fill `results`; return whether a cancel cut the batch short."""
+async def _run(
+    turn: Turn, calls: list[ToolCall], results: dict[str, ToolResult]
+) -> list[Stop | None]:
+    """Fill `results`; return for each call what stopped the turn at it, if anything did."""
     if len(calls) == 1:
-        return await _run_into(turn, calls[0], results)
+        return [await _run_into(turn, calls[0], results)]
     together = [call for call in calls if _is_parallel(turn, call)]
     alone = [call for call in calls if not _is_parallel(turn, call)]
     tasks = [asyncio.create_task(_run_into(turn, call, results)) for call in together]
     try:
-        cut_off = [await _run_into(turn, call, results) for call in alone]
-        return any([*cut_off, *await asyncio.gather(*tasks)])
+        stops = [await _run_into(turn, call, results) for call in alone]
+        return [*stops, *await asyncio.gather(*tasks)]
     except BaseException:
         for task in tasks:
             task.cancel()
@@ -104,15 +116,15 @@ def _is_parallel(turn: Turn, call: ToolCall) -> bool:
     return tool is not None and tool.parallel
 
 
-async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> bool:
-    """Settle one call; return whether the turn was cancelled at it."""
+async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> Stop | None:
+    """Settle one call; return what stopped the turn at it, if anything did."""
     reply = turn.state.decisions.get(call.call_id)
     refused = _refused(turn, call, reply)
     if refused is not None:
         results[call.call_id] = await _finish(turn, call, refused)
-        return False
+        return None
     if turn.cancelled:
-        return True
+        return CutOff("cancelled before it began")
     tool = turn.setup.tools[call.name]
     effective = (
         replace(call, arguments_json=reply.arguments_json) if isinstance(reply, Edit) else call
@@ -120,19 +132,21 @@ async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
     stored = await _begin(turn, effective)
     if stored is not None:
         results[call.call_id] = stored
-        return False
+        return None
     if turn.listening:
         await turn.emit(ToolStarted(effective))
-    cut_off = False
+    stop: CutOff | None = None
     try:
         result = await _call(turn, tool, effective)
-    except CutOff:
-        result, cut_off = error_result(call, CUT_OFF), True
+    except Suspended as suspended:
+        return suspended
+    except CutOff as cut_off:
+        result, stop = error_result(call, CUT_OFF), cut_off
     except asyncio.CancelledError:
         results[call.call_id] = await _finish(turn, call, error_result(call, CUT_OFF))
         raise
     results[call.call_id] = await _finish(turn, call, _told(result, reply))
-    return cut_off
+    return stop
 
 
 async def _begin(turn: Turn, call: ToolCall) -> ToolResult | None:
@@ -178,7 +192,7 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
         if tool.timeout is not None and limit.expired():
             return _timed_out(turn, tool, call)
         return error_result(call, _clean(error))
-    except CutOff:
+    except (CutOff, Suspended):
         raise
     except ToolError as error:
         return error_result(call, str(error))
