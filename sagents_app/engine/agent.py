@@ -102,6 +102,7 @@ class Agent:
             tool_context=dict(tool_context or {}),
             scope=scope,
             before_fallback=before_fallback,
+            early_start=any(middleware.early_start for middleware in stack),
             max_tool_failures=max_tool_failures,
             max_seconds=max_seconds,
             max_tokens=max_tokens,

@@ -23,6 +23,9 @@ class Middleware:
     is logged.
     """
 
+    early_start = False
+    """Whether free and approved calls run while a sibling still waits for its decision."""
+
     @property
     def key(self) -> str:
         """Where its own state is kept in `metadata`, and its address for messages from outside."""

@@ -42,6 +42,8 @@ PUT_ASIDE = "The person did not want to answer. Do not ask again; wait for instr
 def check_replies(setup: Setup, state: AgentState, replies: Mapping[str, Decision]) -> None:
     """Check that `replies` name every open call id, nothing else, and that each fits; pure.
 
+    Where the agent starts early, some of the open approvals are enough.
+
     Raises:
         InvalidResume: saying what is open and what was expected.
     """
@@ -57,13 +59,20 @@ def check_replies(setup: Setup, state: AgentState, replies: Mapping[str, Decisio
         raise InvalidResume(f"replies are a mapping from call id to decision, got {replies!r:.200}")
     unknown = [repr(call_id) for call_id in replies if call_id not in wanted]
     missing = [repr(call_id) for call_id in wanted if call_id not in replies]
+    if missing and replies and setup.early_start and _only_approvals(interrupt):
+        missing = []
     if unknown or missing:
         parts = [f"not open: {', '.join(unknown)}"] if unknown else []
         parts += [f"without a reply: {', '.join(missing)}"] if missing else []
         raise InvalidResume(f"{'; '.join(parts)} (open are {', '.join(map(repr, wanted))})")
     for leaf in leaves(interrupt):
         for call_id in open_call_ids(leaf):
-            _check_one(setup, leaf, call_id, replies[call_id])
+            if call_id in replies:
+                _check_one(setup, leaf, call_id, replies[call_id])
+
+
+def _only_approvals(interrupt: Interrupt) -> bool:
+    return all(isinstance(leaf, ApprovalRequest) for leaf in leaves(interrupt))
 
 
 def accept(state: AgentState, replies: Mapping[str, Decision]) -> AgentState:

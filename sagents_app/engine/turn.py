@@ -81,6 +81,8 @@ class Setup:
     tool_context: Mapping[str, Any]
     scope: Any
     before_fallback: Callable[..., Any] | None
+    early_start: bool
+    """Whether calls that may run do not wait for their siblings' decisions."""
     max_tool_failures: int | None
     max_seconds: float | None
     max_tokens: int | None

@@ -29,8 +29,8 @@ class HumanInTheLoop(Middleware):
 
     A rule may hold `allowed_decisions` (of approve, edit, reject and respond; without it the first
     three) and `when`, a predicate of the typed arguments and the context, asked once a call: a
-    false answer lets the call run, raising means ask. `default` is the rule of tools that are not
-    named; it does not cover tools that only ask a person.
+    false answer lets the call run, raising means ask. `default` is the rule of tools that are not named; it does not cover tools that
+    only ask a person. With `early_start` free and approved calls run while siblings still wait.
 
         HumanInTheLoop({"delete": True, "refund": {"when": lambda arguments, ctx: True}})
 
@@ -38,7 +38,9 @@ class HumanInTheLoop(Middleware):
         Misconfigured: an empty, misspelt or unknown entry; names tool and key.
     """
 
-    def __init__(self, rules: Mapping[str, Rule], *, default: Rule = False) -> None:
+    def __init__(
+        self, rules: Mapping[str, Rule], *, default: Rule = False, early_start: bool = False
+    ) -> None:
         if not isinstance(rules, Mapping):
             raise Misconfigured(
                 f"HumanInTheLoop takes a mapping from tool to rule, got {rules!r:.200}"
@@ -46,6 +48,7 @@ class HumanInTheLoop(Middleware):
         self._gates = {name: _read(name, rule) for name, rule in rules.items()}
         self._default = _read("default", default)
         self._tools: Mapping[str, Tool] = {}
+        self.early_start = early_start
 
     def check(self, tools: Mapping[str, Tool]) -> None:
         """Refuse a gate for a tool that the agent does not have."""
@@ -58,7 +61,7 @@ class HumanInTheLoop(Middleware):
 
     def inherited(self, tools: Mapping[str, Tool]) -> HumanInTheLoop:
         """Return the same gates for the tools that a sub-agent has."""
-        gates = HumanInTheLoop({})
+        gates = HumanInTheLoop({}, early_start=self.early_start)
         gates._gates = {name: gate for name, gate in self._gates.items() if name in tools}
         gates._default = self._default
         return gates

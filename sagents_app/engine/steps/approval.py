@@ -19,32 +19,42 @@ logger = logging.getLogger(__name__)
 async def check_approval(turn: Turn) -> Turn | Outcome:
     """Stop for the calls of the last batch that need a decision and have none.
 
-    Comes before the tools, so that nothing of the batch has run when a person looks at it. Each
-    call's gate is asked once; the verdict is kept in the state until the call has its result.
+    Comes before the tools, so that nothing of the batch has run when a person looks at it; with
+    `early_start` the turn goes on as long as a call of the batch may run. Each call's gate is asked
+    once; the verdict is kept in the state until the call has its result.
     """
     if not turn.setup.hooks.needs_approval:
         return turn
-    batch = open_calls(turn.state.messages)
-    if batch is None or batch[1].status != "complete":
+    turn, waiting = ask_about_open_calls(turn)
+    if not waiting:
         return turn
-    _, assistant, results = batch
-    undecided = [call for call in assistant.tool_calls if call.call_id not in results]
+    if turn.setup.early_start and len(waiting) < len(_open_calls(turn)):
+        return turn
+    return stop_for(turn, approval_request(turn, waiting))
+
+
+def ask_about_open_calls(turn: Turn) -> tuple[Turn, dict[ToolCall, ReviewConfig]]:
+    """Return the turn with every open call's verdict, and the calls that wait, with their rules."""
     verdicts = dict(turn.state.verdicts)
-    requests: list[ActionRequest] = []
-    configs: dict[str, ReviewConfig] = {}
-    for call in undecided:
+    waiting: dict[ToolCall, ReviewConfig] = {}
+    for call in _open_calls(turn):
         if call.call_id in turn.state.decisions or verdicts.get(call.call_id) is False:
             continue
         config = ask_gates(turn, call)
         verdicts[call.call_id] = config is not None
         if config is not None:
-            configs[call.name] = config
-            requests.append(action_request(turn, call))
+            waiting[call] = config
     if verdicts != turn.state.verdicts:
         turn = turn.with_state(replace(turn.state, verdicts=verdicts))
-    if not requests:
-        return turn
-    return stop_for(turn, ApprovalRequest(action_requests=tuple(requests), review_configs=configs))
+    return turn, waiting
+
+
+def approval_request(turn: Turn, waiting: dict[ToolCall, ReviewConfig]) -> ApprovalRequest:
+    """Return the interrupt that shows the waiting calls to a reviewer."""
+    return ApprovalRequest(
+        action_requests=tuple(_action_request(turn, call) for call in waiting),
+        review_configs={call.name: config for call, config in waiting.items()},
+    )
 
 
 def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
@@ -67,7 +77,14 @@ def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
     return None
 
 
-def action_request(turn: Turn, call: ToolCall) -> ActionRequest:
-    """Return the call as it is shown to a reviewer."""
+def _open_calls(turn: Turn) -> tuple[ToolCall, ...]:
+    batch = open_calls(turn.state.messages)
+    if batch is None or batch[1].status != "complete":
+        return ()
+    _, assistant, results = batch
+    return tuple(call for call in assistant.tool_calls if call.call_id not in results)
+
+
+def _action_request(turn: Turn, call: ToolCall) -> ActionRequest:
     label = turn.setup.tools[call.name].display_text
     return ActionRequest(call.call_id, call.name, call.arguments_json, label)

@@ -11,12 +11,18 @@ from dataclasses import replace
 from sagents_app.engine.decisions import Answer, Approve, Cancel, Decision, Edit, Reject, Respond
 from sagents_app.engine.errors import InvalidArguments, ObserverFailed, ToolError
 from sagents_app.engine.events import ToolFinished, ToolStarted
-from sagents_app.engine.interrupts import ActionRequest, UnknownOutcome
+from sagents_app.engine.interrupts import (
+    ActionRequest,
+    MultipleInterrupts,
+    ReviewConfig,
+    UnknownOutcome,
+)
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
-from sagents_app.engine.outcomes import Cancelled, Outcome, Paused
+from sagents_app.engine.outcomes import Cancelled, Interrupted, Outcome, Paused
 from sagents_app.engine.state import open_calls
-from sagents_app.engine.steps.approval import ask_gates
+from sagents_app.engine.steps.approval import approval_request, ask_about_open_calls, ask_gates
 from sagents_app.engine.steps.ending import ended
+from sagents_app.engine.steps.results import stop_for
 from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
 from sagents_app.engine.turn import CutOff, Suspended, Turn
 
@@ -45,6 +51,10 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     waiting = [call for call in assistant.tool_calls if call.call_id not in known]
     if not waiting:
         return turn
+    undecided: dict[ToolCall, ReviewConfig] = {}
+    if turn.setup.early_start:
+        turn, undecided = ask_about_open_calls(turn)
+        waiting = [call for call in waiting if call not in undecided]
     results = dict(known)
     try:
         stops = await _run(turn, waiting, results)
@@ -60,7 +70,18 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     if cut_off:
         return Cancelled(ended(turn.state))
     suspended = [stop for stop in stops if isinstance(stop, Suspended)]
-    return _paused(turn, suspended) if suspended else turn
+    if suspended:
+        return _paused(turn, suspended)
+    return _stop_for_rest(turn, results, undecided) if undecided else turn
+
+
+def _stop_for_rest(
+    turn: Turn, results: dict[str, ToolResult], undecided: dict[ToolCall, ReviewConfig]
+) -> Interrupted:
+    """Stop for the approvals that are still open, and for what early tools wait for."""
+    raised = [result.interrupt for result in results.values() if result.interrupt is not None]
+    waiting = (*raised, approval_request(turn, undecided))
+    return stop_for(turn, waiting[0] if len(waiting) == 1 else MultipleInterrupts(waiting))
 
 
 def _paused(turn: Turn, suspended: list[Suspended]) -> Paused:
