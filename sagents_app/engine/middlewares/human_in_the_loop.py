@@ -29,8 +29,9 @@ class HumanInTheLoop(Middleware):
 
     A rule may hold `allowed_decisions` (of approve, edit, reject and respond; without it the first
     three) and `when`, a predicate of the typed arguments and the context, asked once a call: a
-    false answer lets the call run, raising means ask. `default` is the rule of tools that are not named; it does not cover tools that
-    only ask a person. With `early_start` free and approved calls run while siblings still wait.
+    false answer lets the call run, raising means ask. `default` is the rule of tools that are not
+    named; it does not cover tools that only ask a person. With `early_start` free and approved
+    calls run while siblings still wait.
 
         HumanInTheLoop({"delete": True, "refund": {"when": lambda arguments, ctx: True}})
 
