@@ -188,6 +188,8 @@ else:
 
 # --- The workers
 
+# A request that publishes waits for the broker a second at most; a worker waits for tasks in its
+# event loop, which these limits do not touch.
 CELERY_BROKER_URL = REDIS_URL or "memory://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {
@@ -195,7 +197,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "unacked_restore_interval": 10,
         "unacked_restore_throttle": 1,
         "socket_connect_timeout": 1,
-        "socket_timeout": 5,
+        "socket_timeout": 1,
     }
     if REDIS_URL
     else {"polling_interval": 0.02}
