@@ -8,7 +8,7 @@ from project.demo.models import Order
 
 
 @admin.register(Order)
-class OrderAdmin(admin.ModelAdmin[Order]):
+class OrderAdmin(admin.ModelAdmin):
     """Orders, editable like any shop's."""
 
     list_display = ("number", "item", "total", "status", "refunded", "disputed")
