@@ -86,6 +86,10 @@ class Middleware:
         """
         decisions.check_reply(interrupt, reply)
 
+    def setup_inside(self, interrupt: Interrupt) -> Any:
+        """Return the `turn.Setup` of the agent inside an interrupt of this middleware's, if any."""
+        return None
+
     def handle_resume(
         self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
     ) -> Resumed | Awaitable[Resumed]:

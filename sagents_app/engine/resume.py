@@ -65,10 +65,22 @@ def check_replies(setup: Setup, state: AgentState, replies: Mapping[str, Decisio
         parts = [f"not open: {', '.join(unknown)}"] if unknown else []
         parts += [f"without a reply: {', '.join(missing)}"] if missing else []
         raise InvalidResume(f"{'; '.join(parts)} (open are {', '.join(map(repr, wanted))})")
-    for leaf in leaves(interrupt):
-        for call_id in open_call_ids(leaf):
+    _check(setup, interrupt, replies)
+
+
+def _check(setup: Setup, interrupt: Interrupt, replies: Mapping[str, Decision]) -> None:
+    """Check each reply with the tools and middlewares of the agent that waits for it."""
+    if not interrupt.members:
+        for call_id in open_call_ids(interrupt):
             if call_id in replies:
-                _check_one(setup, leaf, call_id, replies[call_id])
+                _check_one(setup, interrupt, call_id, replies[call_id])
+        return
+    inner = setup
+    if isinstance(interrupt, SubAgentInterrupt):
+        owner = _owner(setup, interrupt)
+        inner = (owner.setup_inside(interrupt) if owner is not None else None) or setup
+    for member in interrupt.members:
+        _check(inner, member, replies)
 
 
 def _only_approvals(interrupt: Interrupt) -> bool:

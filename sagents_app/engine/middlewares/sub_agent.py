@@ -82,6 +82,15 @@ class SubAgents(Middleware):
         """Claim what sub-agents wait for: their states are stored inside the parent's."""
         return isinstance(interrupt, SubAgentInterrupt)
 
+    def setup_inside(self, interrupt: Interrupt) -> Setup | None:
+        """Return what the waiting sub-agent is made of; None where its kind is gone."""
+        if not isinstance(interrupt, SubAgentInterrupt) or self._parent is None:
+            return None
+        if interrupt.task_name == GENERAL:
+            return general_purpose(self._allowed(self._parent), GENERAL_PROMPT).setup
+        agent = self._agents.get(interrupt.task_name)
+        return None if agent is None else agent.setup
+
     def _names(self) -> tuple[str, ...]:
         return (*self._kinds, *((GENERAL,) if self._general else ()))
 
