@@ -10,10 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 NOTHING = "{}"
+CIRCULAR = "(circular)"
+TOO_DEEP = "(nested too deeply)"
+DEEPEST = 64  # levels; databases and parsers take a few hundred
 
 
 def clean_text(text: str) -> str:
@@ -34,9 +38,7 @@ def dump(value: Any) -> str:
         ValueError: NaN, an infinity or an integer past Python's limit of 4,300 digits.
         TypeError: a value that JSON does not have.
     """
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    text = _ENCODER.encode(value)
     return text if text.isascii() else clean_text(text)
 
 
@@ -47,7 +49,7 @@ def parse(text: str) -> Any:
         ValueError: the text is not JSON.
     """
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
 
@@ -59,11 +61,46 @@ def digest(call_id: str, tool_name: str, arguments_json: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return `value` where JSON can hold it, else its `str()`."""
+    """Return `value` as JSON, with `str()` in the place of whatever in it is none.
+
+    Functions become None, text is cleaned, and what refers to itself, or lies too deep to be
+    stored, is replaced by a mark.
+    """
+    try:
+        text = dump(value)
+        if "\\u0000" not in text:
+            return parse(text)
+    except (TypeError, ValueError, RecursionError):
+        pass  # something in it has to be replaced
+    return _cleaned(value, ())
+
+
+def to_text(value: Any) -> str:
+    """Return `str(value)` as clean text; where Python refuses, its hexadecimal digits or type."""
+    try:
+        return clean_text(str(value))
+    except Exception:  # noqa: BLE001  # another's __str__ may raise anything
+        return hex(value) if isinstance(value, int) else f"<{type(value).__name__}>"
+
+
+def _cleaned(value: Any, within: tuple[int, ...]) -> Any:
+    if not isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        return _cleaned_leaf(value)
+    if id(value) in within or len(within) >= DEEPEST:
+        return CIRCULAR if id(value) in within else TOO_DEEP
+    inside = (*within, id(value))
+    if isinstance(value, Mapping):
+        return {to_text(_cleaned_leaf(key)): _cleaned(one, inside) for key, one in value.items()}
+    return [_cleaned(one, inside) for one in value]
+
+
+def _cleaned_leaf(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(str.__str__(value))
     try:
         return parse(dump(value))
-    except (TypeError, ValueError, RecursionError):
-        return clean_text(str(value))
+    except (TypeError, ValueError):
+        return None if callable(value) else to_text(value)
 
 
 def _refuse(constant: str) -> Any:
@@ -75,3 +112,20 @@ def _finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text} is beyond the range of a float")
     return number
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {doubled!r:.100} is doubled")
+    return found
+
+
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_doubles
+)
