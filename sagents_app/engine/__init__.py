@@ -29,6 +29,7 @@ from sagents_app.engine.errors import (
     ToolError,
     TurnError,
 )
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import (
     ActionRequest,
     ApprovalRequest,
@@ -54,7 +55,7 @@ from sagents_app.engine.messages import (
 )
 from sagents_app.engine.middleware import Middleware
 from sagents_app.engine.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome, Paused
-from sagents_app.engine.state import AgentState, History
+from sagents_app.engine.state import AgentState
 from sagents_app.engine.todos import Todo
 from sagents_app.engine.tools import Tool, ToolContext, ToolOutput, expand, tool
 from sagents_app.engine.turn import Journal, Turn

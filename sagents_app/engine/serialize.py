@@ -23,6 +23,7 @@ from sagents_app.engine.decisions import (
     Respond,
 )
 from sagents_app.engine.errors import EngineError, InvalidState
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import (
     ActionRequest,
     ApprovalRequest,
@@ -50,7 +51,7 @@ from sagents_app.engine.messages import (
     ToolResult,
     fresh_id,
 )
-from sagents_app.engine.state import AgentState, History
+from sagents_app.engine.state import AgentState
 from sagents_app.engine.todos import Todo
 from sagents_app.engine.usage import TokenUsage
 
@@ -205,6 +206,8 @@ def dump_state(state: AgentState, *, with_messages: bool = True) -> Json:
         "runs_used": state.runs_used,
         "tokens_used": state.tokens_used,
         "sub_agents": {call_id: dump_state(inner) for call_id, inner in state.sub_agents.items()},
+        "tool_failures": state.tool_failures,
+        "granted": dict(state.granted),
     }
     if with_messages:
         data["messages"] = [dump_message(message) for message in state.messages]
@@ -303,6 +306,8 @@ def _state(data: Json, messages: Iterable[Message] | None) -> AgentState:
         int(data.get("runs_used") or 0),
         int(data.get("tokens_used") or 0),
         {call_id: load_state(inner) for call_id, inner in (data.get("sub_agents") or {}).items()},
+        int(data.get("tool_failures") or 0),
+        {budget: int(amount) for budget, amount in (data.get("granted") or {}).items()},
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
 from sagents_app.engine.decisions import Decision
 from sagents_app.engine.errors import Misconfigured
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import Halt, Interrupt, leaves
 from sagents_app.engine.messages import Message, TextPart, ToolResult
 from sagents_app.engine.todos import Todo
@@ -20,70 +21,6 @@ HALTED = "The tool halted the workflow: {message}\nProceed with the user's new r
 MOVED_ON = (
     "The user did not respond to this and sent something new. Proceed with the user's new request."
 )
-
-
-class History(Sequence[Message]):
-    """An append-only view of shared messages: appending costs the same however long the history is.
-
-    Two states that grow from one share its messages; only the second to append pays for a copy.
-    """
-
-    __slots__ = ("_items", "_length")
-
-    def __init__(self, items: Iterable[Message] = ()) -> None:
-        self._items = list(items)
-        self._length = len(self._items)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, slice):
-            return [self._items[at] for at in range(*index.indices(self._length))]
-        at = index + self._length if index < 0 else index
-        if not 0 <= at < self._length:
-            raise IndexError(f"message {index} of {self._length}")
-        return self._items[at]
-
-    def __iter__(self) -> Iterator[Message]:
-        for at in range(self._length):
-            yield self._items[at]
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Sequence)
-            and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other, strict=True))
-        )
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"History({list(self)!r})"
-
-    def append(self, *messages: Message) -> History:
-        """Return the history with `messages` at its end."""
-        items = self._items if len(self._items) == self._length else self._items[: self._length]
-        items.extend(messages)
-        return _view(items)
-
-    def replace(self, index: int, message: Message) -> History:
-        """Return a copy with `message` at `index`."""
-        items = self._items[: self._length]
-        items[index] = message
-        return _view(items)
-
-
-def _view(items: list[Message]) -> History:
-    view = History.__new__(History)
-    view._items = items
-    view._length = len(items)
-    return view
 
 
 class Restorer(Protocol):
@@ -115,6 +52,10 @@ class AgentState:
     """Tokens of those calls; 0 between turns."""
     sub_agents: Mapping[str, AgentState] = field(default_factory=dict)
     """States of sub-agents that have not finished, by the call id of their task."""
+    tool_failures: int = 0
+    """Tool batches in a row that brought nothing but errors; 0 between turns."""
+    granted: Mapping[str, int] = field(default_factory=dict)
+    """What a person granted this turn beyond its limits, by budget: `runs`, `tokens`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.messages, Sequence) or isinstance(self.messages, str):
@@ -195,6 +136,8 @@ class AgentState:
             sub_agents={},
             runs_used=0,
             tokens_used=0,
+            tool_failures=0,
+            granted={},
         )
         return _answer_open_calls(state, MOVED_ON)
 
