@@ -51,6 +51,8 @@ class Agent:
         max_tool_failures: batches in a row that may bring nothing but errors; None is no limit.
         max_seconds: time that one drive of a turn may take; None is no limit.
         max_tokens: tokens that one turn may use, counted like `max_runs`; None is no limit.
+        ask_when_over_budget: whether a person is asked for more calls or tokens (`BudgetRequest`)
+            where they are used up, instead of the turn failing.
         mode: how a turn is driven; the default is `modes.agent_execution`.
         tool_context: the host's own values for its tools; never stored.
         scope: whatever the host's tools need to know of the tenant or user; never stored.
@@ -74,6 +76,7 @@ class Agent:
         max_tool_failures: int | None = 10,
         max_seconds: float | None = None,
         max_tokens: int | None = None,
+        ask_when_over_budget: bool = False,
         name: str = "agent",
         mode: Mode | None = None,
         tool_context: Mapping[str, Any] | None = None,
@@ -103,6 +106,7 @@ class Agent:
             scope=scope,
             before_fallback=before_fallback,
             early_start=any(middleware.early_start for middleware in stack),
+            ask_when_over_budget=ask_when_over_budget,
             max_tool_failures=max_tool_failures,
             max_seconds=max_seconds,
             max_tokens=max_tokens,

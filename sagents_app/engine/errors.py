@@ -87,6 +87,8 @@ class BudgetExceeded(TurnError):
         super().__init__(message)
         self.limit = limit
         self.used = used
+        self.budget = budget
+        """Which one: `runs`, `tokens` or `seconds`."""
         if budget != "runs":
             self.type = f"exceeded_max_{budget}"
 

@@ -176,6 +176,8 @@ class BudgetRequest(Interrupt):
     type = "budget"
     limit: int
     used: int = field(kw_only=True)
+    budget: str = field(default="runs", kw_only=True)
+    """What is counted: `runs` (model calls) or `tokens`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,15 @@ from sagents_app.engine.decisions import (
     Respond,
     check_reply,
 )
-from sagents_app.engine.errors import HookFailed, InvalidArguments, InvalidResume
+from sagents_app.engine.errors import (
+    BudgetExceeded,
+    HookFailed,
+    InvalidArguments,
+    InvalidResume,
+)
 from sagents_app.engine.interrupts import (
     ApprovalRequest,
+    BudgetRequest,
     Interrupt,
     SubAgentInterrupt,
     UnknownInterrupt,
@@ -28,8 +34,9 @@ from sagents_app.engine.interrupts import (
 )
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
 from sagents_app.engine.middleware import Middleware, overrides
-from sagents_app.engine.outcomes import Outcome
+from sagents_app.engine.outcomes import Failed, Outcome
 from sagents_app.engine.state import AgentState, open_calls
+from sagents_app.engine.steps.ending import ended
 from sagents_app.engine.steps.results import stop_for
 from sagents_app.engine.tools import error_result, placeholder
 from sagents_app.engine.turn import Setup, Turn, last_batch_results, settle
@@ -161,10 +168,31 @@ async def _settle_one(
 async def settle_own(turn: Turn, interrupt: Interrupt) -> Turn | Outcome:
     """Give the reply to an interrupt that no call raised to the middleware that did."""
     replies = {call_id: turn.state.decisions[call_id] for call_id in open_call_ids(interrupt)}
+    if isinstance(interrupt, BudgetRequest):
+        return _settle_budget(_forget(turn, replies), interrupt, next(iter(replies.values())))
     answer = await _ask_owner(turn, interrupt, replies, AgentState)
     if isinstance(answer, Interrupt):
         return stop_for(turn, answer)
     return _forget(turn if answer is None else turn.with_state(answer), replies)
+
+
+def _settle_budget(turn: Turn, request: BudgetRequest, reply: Decision) -> Turn | Outcome:
+    """Grant as much again, or up to the edited limit; otherwise the turn fails after all."""
+    granted = turn.state.granted.get(request.budget, 0)
+    match reply:
+        case Approve():
+            more = request.limit - granted
+        case Edit():
+            more = int(reply.arguments["limit"]) - request.limit
+        case _:
+            note = f": {reply.note}" if isinstance(reply, Reject) and reply.note else ""
+            text = f"A person granted no more {request.budget} ({request.used}/{request.limit})"
+            error = BudgetExceeded(
+                text + note, limit=request.limit, used=request.used, budget=request.budget
+            )
+            return Failed(ended(turn.state), error)
+    grants = {**turn.state.granted, request.budget: granted + more}
+    return turn.with_state(replace(turn.state, granted=grants))
 
 
 async def _ask_owner(
@@ -199,7 +227,7 @@ def _check_one(setup: Setup, leaf: Interrupt, call_id: str, reply: Decision) -> 
         if isinstance(reply, Edit):
             _check_edit(setup, leaf, call_id, reply)
         return
-    if isinstance(leaf, (UnknownOutcome, UnknownInterrupt)):
+    if isinstance(leaf, (BudgetRequest, UnknownOutcome, UnknownInterrupt)):
         return
     owner = _owner(setup, leaf)
     if owner is None:

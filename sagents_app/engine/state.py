@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
+from sagents_app.engine import todos
 from sagents_app.engine.decisions import Decision
 from sagents_app.engine.errors import Misconfigured
 from sagents_app.engine.history import History
-from sagents_app.engine.interrupts import Halt, Interrupt, leaves
+from sagents_app.engine.interrupts import Halt, Interrupt, MultipleInterrupts, leaves
 from sagents_app.engine.messages import Message, TextPart, ToolResult
-from sagents_app.engine.todos import Todo
+from sagents_app.engine.todos import Todo, TodoStatus
 
 PROCESS_BOUND = "The tool was interrupted and could not be resumed; its work was lost."
 INCOMPATIBLE = (
@@ -37,6 +38,7 @@ class AgentState:
 
     messages: Sequence[Message] = ()
     todos: tuple[Todo, ...] = ()
+    """The plan, in the order in which it was made; mappings of a todo's fields become todos."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON values; a middleware keeps its own state under its own key."""
     interrupt: Interrupt | None = None
@@ -60,6 +62,10 @@ class AgentState:
     def __post_init__(self) -> None:
         if not isinstance(self.messages, Sequence) or isinstance(self.messages, str):
             raise Misconfigured(f"messages are a sequence of Message, got {self.messages!r:.200}")
+        if not isinstance(self.metadata, Mapping):
+            raise Misconfigured(f"metadata is a mapping, got {self.metadata!r:.200}")
+        if self.todos != () and not _are_todos(self.todos):
+            object.__setattr__(self, "todos", todos.read(self.todos))
 
     def history(self) -> History:
         """Return the messages as a view that grows cheaply.
@@ -95,6 +101,29 @@ class AgentState:
         """Return the state with one metadata value set."""
         return replace(self, metadata={**self.metadata, key: value})
 
+    def put_todo(self, todo: Todo) -> AgentState:
+        """Return the state with `todo` in the place of the one with its id, or at the end."""
+        return replace(self, todos=todos.put(self.todos, todo))
+
+    def get_todo(self, todo_id: int) -> Todo | None:
+        """Return the todo of that id, None where there is none."""
+        return todos.get(self.todos, todo_id)
+
+    def delete_todo(self, todo_id: int) -> AgentState:
+        """Return the state without the todo of that id."""
+        return replace(self, todos=todos.delete(self.todos, todo_id))
+
+    def todos_by_status(self, status: TodoStatus) -> tuple[Todo, ...]:
+        """Return the todos of that status, in their order."""
+        return tuple(todo for todo in self.todos if todo.status == status)
+
+    def reset(self) -> AgentState:
+        """Return a new conversation's state: nothing said, planned, known or waited for.
+
+        Files are elsewhere and stay.
+        """
+        return AgentState()
+
     def merge(self, changes: Mapping[str, Any]) -> AgentState:
         """Return the state with what `changes` names, and nothing else, changed.
 
@@ -102,7 +131,7 @@ class AgentState:
         removes one), every other field is replaced.
 
         Raises:
-            Misconfigured: a name that is no field.
+            Misconfigured: a name that is no field, or a value that its field cannot hold.
         """
         known = {state_field.name for state_field in fields(self)}
         if unknown := sorted(set(changes) - known):
@@ -111,13 +140,11 @@ class AgentState:
         new: dict[str, Any] = dict(changes)
         if "messages" in new:
             new["messages"] = self.add_message(*new["messages"]).messages
-        if "metadata" in new:
+        if isinstance(new.get("metadata"), Mapping):
             new["metadata"] = _deep_merge(self.metadata, new["metadata"])
         if "sub_agents" in new:
             inner = {**self.sub_agents, **new["sub_agents"]}
             new["sub_agents"] = {key: kept for key, kept in inner.items() if kept is not None}
-        if "todos" in new:
-            new["todos"] = tuple(new["todos"])
         return replace(self, **new)
 
     def cancel_pending_interrupts(self) -> AgentState:
@@ -142,15 +169,32 @@ class AgentState:
         return _answer_open_calls(state, MOVED_ON)
 
     def clean_stale_interrupts(self, middlewares: Iterable[Restorer] = ()) -> AgentState:
-        """Return the state as a cold start may keep it: unrestorable placeholders become errors."""
+        """Return the state as a cold start may keep it: unrestorable placeholders become errors.
+
+        Each placeholder is kept or not on its own merits, unless the batch is restorable as a
+        whole; what is not kept is not waited for any more.
+        """
         restorers = tuple(middlewares)
+        batch = (
+            _batch_ids(self.interrupt) if interrupt_restorable(self.interrupt, restorers) else ()
+        )
+        lost: set[str] = set()
 
         def clean(known: ToolResult) -> ToolResult:
-            if not known.is_interrupt or interrupt_restorable(known.interrupt, restorers):
+            if (
+                not known.is_interrupt
+                or (known.interrupt is not None and known.tool_call_id in batch)
+                or interrupt_restorable(known.interrupt, restorers)
+            ):
                 return known
+            lost.add(known.tool_call_id)
             return _demoted(known, INCOMPATIBLE if known.interrupt is None else PROCESS_BOUND)
 
-        return self._map_results(clean)
+        state = self._map_results(clean)
+        if not lost:
+            return state
+        inner = {key: one for key, one in self.sub_agents.items() if key not in lost}
+        return replace(state, interrupt=_without(self.interrupt, lost), sub_agents=inner)
 
     def put_results(self, results: Mapping[str, ToolResult]) -> AgentState:
         """Return the state whose last batch has these results, in call order, right behind it.
@@ -182,16 +226,17 @@ class AgentState:
 
 
 def interrupt_restorable(interrupt: Interrupt | None, middlewares: Iterable[Restorer]) -> bool:
-    """Whether a cold start keeps `interrupt`: all leaves, or a halt, are claimed."""
+    """Whether a cold start keeps `interrupt`: it, or every member of the batch, is claimed."""
     if interrupt is None:
         return False
     restorers = tuple(middlewares)
-    members = tuple(leaves(interrupt))
-    claims = [any(_claims(restorer, leaf) for restorer in restorers) for leaf in members]
-    halted = any(
-        claimed and isinstance(leaf, Halt) for leaf, claimed in zip(members, claims, strict=True)
+    if any(_claims(restorer, interrupt) for restorer in restorers):
+        return True
+    return (
+        isinstance(interrupt, MultipleInterrupts)
+        and bool(interrupt.members)
+        and all(interrupt_restorable(member, restorers) for member in interrupt.members)
     )
-    return halted or (bool(claims) and all(claims))
 
 
 def _claims(restorer: Restorer, interrupt: Interrupt) -> bool:
@@ -199,6 +244,23 @@ def _claims(restorer: Restorer, interrupt: Interrupt) -> bool:
         return restorer.restorable_interrupt(interrupt) is True
     except Exception:  # noqa: BLE001  # a claim that cannot be made is no claim
         return False
+
+
+def _batch_ids(interrupt: Interrupt | None) -> tuple[str | None, ...]:
+    """Return the calls whose placeholders belong to what a turn waits for."""
+    if isinstance(interrupt, MultipleInterrupts):
+        return tuple(member.tool_call_id for member in interrupt.members)
+    return () if interrupt is None else (interrupt.tool_call_id,)
+
+
+def _without(interrupt: Interrupt | None, lost: set[str]) -> Interrupt | None:
+    """Return what is left to wait for when the calls in `lost` wait no more."""
+    if not isinstance(interrupt, MultipleInterrupts):
+        return None if interrupt is None or interrupt.tool_call_id in lost else interrupt
+    kept = tuple(member for member in interrupt.members if member.tool_call_id not in lost)
+    if len(kept) == len(interrupt.members):
+        return interrupt
+    return None if not kept else kept[0] if len(kept) == 1 else MultipleInterrupts(kept)
 
 
 def _moved_on(result: ToolResult) -> str:
@@ -235,6 +297,14 @@ def open_calls(messages: Sequence[Message]) -> tuple[int, Message, dict[str, Too
     return None
 
 
+def last_batch_index(messages: Sequence[Message]) -> int | None:
+    """Return where the last batch's results are, behind which only user messages may have come."""
+    index = len(messages) - 1
+    while index >= 0 and messages[index].role == "user":
+        index -= 1
+    return index if index >= 0 and messages[index].role == "tool" else None
+
+
 def _answer_open_calls(state: AgentState, text: str) -> AgentState:
     batch = open_calls(state.messages)
     if batch is None:
@@ -262,3 +332,7 @@ def _deep_merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, 
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         merged[key] = _deep_merge(known, value) if both and isinstance(known, Mapping) else value
     return merged
+
+
+def _are_todos(given: Any) -> bool:
+    return isinstance(given, tuple) and all(isinstance(one, Todo) for one in given)

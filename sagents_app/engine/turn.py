@@ -28,14 +28,23 @@ CANCEL_POLL = 0.1  # seconds between two questions to `should_cancel`
 
 
 class Journal(Protocol):
-    """The host's record of tool calls. Both methods return only when the record is durable."""
+    """The host's record of tool calls. Both methods return only when the record is durable.
+
+    A call that has begun and never finished was cut off: whether it took effect is not known.
+    """
 
     async def begin(self, call: ToolCall) -> ToolResult | None:
-        """Record that `call` is about to run; a returned result is used and nothing runs."""
+        """Record that `call` is about to run; a returned result is used and nothing runs.
+
+        Only where that result is a placeholder which a person has answered since, it does run.
+        """
         ...
 
     async def finish(self, call: ToolCall, result: ToolResult) -> None:
-        """Record what became of `call`, before anything else happens."""
+        """Record what became of `call`, before anything else happens.
+
+        Also of a call that never began, because a person declined it or it cannot be run.
+        """
         ...
 
 
@@ -83,6 +92,7 @@ class Setup:
     before_fallback: Callable[..., Any] | None
     early_start: bool
     """Whether calls that may run do not wait for their siblings' decisions."""
+    ask_when_over_budget: bool
     max_tool_failures: int | None
     max_seconds: float | None
     max_tokens: int | None
@@ -110,7 +120,6 @@ class Drive:
 
     __slots__ = (
         "cancel_signal",
-        "failures",
         "patches",
         "seen",
         "started",
@@ -125,7 +134,6 @@ class Drive:
         self.seen = 0
         self.patches = 0
         self.wire: list[Message] = []
-        self.failures = 0
         self.started = time.monotonic()
         self.cancel_signal: asyncio.Future[None] | None = None
 
@@ -165,6 +173,8 @@ class Turn:
                 state.runs_used,
                 state.tokens_used,
                 state.sub_agents,
+                state.tool_failures,
+                state.granted,
             )
         )
         if self.listening:
@@ -242,7 +252,7 @@ class Turn:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=CANCEL_GRACE)
-        if task.cancelled() or not task.done():
+        if not task.done() or (task.cancelled() and signal.done()):
             raise CutOff("cancelled while it was under way")
         return task.result()
 
@@ -265,6 +275,22 @@ class Turn:
 
 Step = Callable[[Turn], Awaitable[Turn | Outcome]]
 Mode = Callable[[Turn], Awaitable[Outcome]]
+
+
+async def undisturbed(work: Awaitable[T]) -> T:
+    """Await `work` to its end, also where the task is cancelled meanwhile; then that is raised."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+def being_cancelled() -> bool:
+    """Whether somebody cancelled the running task, rather than that a tool raised the error."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def settle(value: Any) -> Any:

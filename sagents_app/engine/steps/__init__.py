@@ -13,12 +13,8 @@ continue_or_done       last: another round, or the end
 """
 
 from sagents_app.engine.steps.approval import check_approval
-from sagents_app.engine.steps.ending import (
-    check_max_runs,
-    check_pause,
-    check_until_tool,
-    continue_or_done,
-)
+from sagents_app.engine.steps.budget import check_max_runs
+from sagents_app.engine.steps.ending import check_pause, check_until_tool, continue_or_done
 from sagents_app.engine.steps.expansion import expand_tool_results
 from sagents_app.engine.steps.model import call_model
 from sagents_app.engine.steps.results import check_tool_interrupts, propagate_state

@@ -1,20 +1,15 @@
-"""Steps that decide whether a turn goes on: pause, budgets, demanded tool, another round."""
+"""Steps that decide whether a turn goes on: pause, demanded tool, another round."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
-from sagents_app.engine.errors import (
-    BudgetExceeded,
-    FailureLimitExceeded,
-    Misconfigured,
-    UntilToolNotCalled,
-)
+from sagents_app.engine.errors import UntilToolNotCalled
 from sagents_app.engine.messages import Message
 from sagents_app.engine.outcomes import Completed, Failed, Outcome, Paused
 from sagents_app.engine.state import AgentState, open_calls
-from sagents_app.engine.turn import Step, Turn, last_batch_results
+from sagents_app.engine.steps.results import stop_for, waiting_for
+from sagents_app.engine.turn import Turn, last_batch_results
 
 ANSWERED_BY_PERSON = ("reject", "respond", "cancel")
 
@@ -24,55 +19,10 @@ async def check_pause(turn: Turn) -> Turn | Outcome:
     if turn.options.should_pause is None:
         return turn
     reason = turn.options.should_pause()
-    if reason is False or (turn.state.messages and not needs_response(turn.state)):
+    if reason is False or reason is None or not needs_response(turn.state):
         return turn
-    cause = None if reason is True or reason is None else reason
+    cause = None if reason is True else reason
     return Paused(replace(turn.state, pause_reason=cause), cause)
-
-
-def check_max_runs(limit: int | None = None) -> Step:
-    """Return a step that fails a turn which needs a call beyond `limit` (None: the turn's own).
-
-    The calls up to the limit are really usable, and the tools of the last one run. Also holds the
-    limits of tokens, seconds and failing batches that the agent was given.
-
-    Raises:
-        Misconfigured: the limit is not a number above 0.
-    """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise Misconfigured(f"max_runs is a number above 0, got {limit!r}")
-
-    async def check_budget(turn: Turn) -> Turn | Outcome:
-        error = over_budget(turn, limit)
-        return turn if error is None else Failed(ended(turn.state), error)
-
-    return check_budget
-
-
-def over_budget(
-    turn: Turn, limit: int | None = None
-) -> BudgetExceeded | FailureLimitExceeded | None:
-    """Return the error of a turn that may not call the model once more, None where it may."""
-    setup, state = turn.setup, turn.state
-    most = turn.options.max_runs if limit is None else limit
-    if state.runs_used >= most:
-        text = f"Max number of automated turns reached ({state.runs_used}/{most}) without an end."
-        return BudgetExceeded(text, limit=most, used=state.runs_used)
-    if setup.max_tokens is not None and state.tokens_used >= setup.max_tokens:
-        text = f"the turn's tokens are used up ({state.tokens_used}/{setup.max_tokens})"
-        return BudgetExceeded(text, limit=setup.max_tokens, used=state.tokens_used, budget="tokens")
-    if (
-        setup.max_seconds is not None
-        and (spent := time.monotonic() - turn.drive.started) >= setup.max_seconds
-    ):
-        text = f"the turn's time is used up ({spent:.1f}/{setup.max_seconds} s)"
-        return BudgetExceeded(text, limit=setup.max_seconds, used=spent, budget="seconds")
-    failures = turn.drive.failures
-    if setup.max_tool_failures is not None and failures >= setup.max_tool_failures:
-        return FailureLimitExceeded(
-            f"{failures} tool batches in a row brought only errors", failures=failures
-        )
-    return None
 
 
 async def check_until_tool(turn: Turn) -> Turn | Outcome:
@@ -93,9 +43,13 @@ async def check_until_tool(turn: Turn) -> Turn | Outcome:
 
 
 async def continue_or_done(turn: Turn) -> Turn | Outcome:
-    """Go another round where the model has something to answer; otherwise complete the turn."""
+    """Go another round where the model has something to answer; otherwise complete the turn.
+
+    A batch that waits for a person stops the turn here at the latest, whatever the mode.
+    """
     if needs_response(turn.state):
-        return turn
+        waiting = waiting_for(turn)
+        return turn if waiting is None else stop_for(turn, waiting)
     names = turn.options.until_tool
     if names:
         error = UntilToolNotCalled(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sagents_app.engine.messages import ToolResult
 from sagents_app.engine.outcomes import Outcome
+from sagents_app.engine.state import last_batch_index
 from sagents_app.engine.turn import Turn
 
 
@@ -17,10 +18,8 @@ async def expand_tool_results(turn: Turn) -> Turn | Outcome:
     that came meanwhile stay last.
     """
     messages = turn.state.messages
-    index = len(messages) - 1
-    while index >= 0 and messages[index].role == "user":
-        index -= 1
-    if index < 0 or messages[index].role != "tool":
+    index = last_batch_index(messages)
+    if index is None:
         return turn
     tool_message = messages[index]
     material = [

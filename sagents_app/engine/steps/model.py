@@ -29,7 +29,8 @@ from sagents_app.engine.messages import (
 )
 from sagents_app.engine.outcomes import Cancelled, Failed, Outcome
 from sagents_app.engine.state import AgentState
-from sagents_app.engine.steps.ending import ended, over_budget
+from sagents_app.engine.steps.budget import over_budget, refused
+from sagents_app.engine.steps.ending import ended
 from sagents_app.engine.steps.results import stop_for
 from sagents_app.engine.tools import error_result
 from sagents_app.engine.turn import CutOff, Turn, call_hooks, settle
@@ -50,7 +51,7 @@ async def call_model(turn: Turn) -> Turn | Outcome:
     """
     error = over_budget(turn)
     if error is not None:
-        return Failed(ended(turn.state), error)
+        return refused(turn, error)
     if turn.setup.hooks.before_model:
         prepared = await call_hooks(turn, turn.setup.hooks.before_model)
         if isinstance(prepared, Interrupt):
@@ -192,6 +193,8 @@ async def _append(turn: Turn, reply: Message) -> Turn:
         state.runs_used + 1,
         tokens,
         state.sub_agents,
+        state.tool_failures,
+        state.granted,
     )
     return await turn.with_state(counted).add_message(reply)
 

@@ -3,50 +3,83 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from sagents_app.engine.errors import EngineError, StepFailed
+from sagents_app.engine.errors import Misconfigured, StepFailed
 from sagents_app.engine.events import TodosChanged
 from sagents_app.engine.interrupts import Interrupt, MultipleInterrupts
+from sagents_app.engine.messages import Expansion, ToolResult
 from sagents_app.engine.outcomes import Interrupted, Outcome
+from sagents_app.engine.state import last_batch_index
 from sagents_app.engine.turn import Turn, last_batch_results
+
+TOOLS_MAY_CHANGE = frozenset({"todos", "metadata", "sub_agents"})
 
 
 async def propagate_state(turn: Turn) -> Turn | Outcome:
-    """Apply the state changes of the last batch's results, in call order, each exactly once."""
-    if not any(result.state_update for result in last_batch_results(turn.state.messages)):
+    """Apply the state changes of the last batch's results, in call order, each exactly once.
+
+    Messages among them are material for the model's next call, like an expansion. Also looks
+    behind user messages that came meanwhile.
+
+    Raises:
+        StepFailed: a change that cannot be applied; it is not tried again.
+    """
+    index = last_batch_index(turn.state.messages)
+    if index is None:
         return turn
-    tool_message = turn.state.messages[-1]
-    before = turn.state.todos
+    tool_message = turn.state.messages[index]
+    if not any(result.state_update for result in tool_message.tool_results):
+        return turn
+    state, failure = turn.state, None
     for result in tool_message.tool_results:
-        if result.state_update:
-            try:
-                turn = turn.with_state(turn.state.merge(result.state_update))
-            except (EngineError, TypeError) as error:
-                raise StepFailed(
-                    f"tool {result.name!r} returned an unusable state change: {error}"
-                ) from error
-    applied = tuple(replace(result, state_update=None) for result in tool_message.tool_results)
-    turn = await turn.replace_message(
-        len(turn.state.messages) - 1, replace(tool_message, tool_results=applied)
-    )
+        try:
+            state = state.merge(_changes(result))
+        except Exception as error:  # noqa: BLE001  # raised below, once the change is marked
+            failure = StepFailed(f"tool {result.name!r} made an unusable state change: {error}")
+    applied = replace(tool_message, tool_results=tuple(map(_applied, tool_message.tool_results)))
+    before = turn.state.todos
+    turn = await turn.with_state(state).replace_message(index, applied)
     if turn.listening and turn.state.todos != before:
         await turn.emit(TodosChanged(turn.state.todos))
+    if failure is not None:
+        raise failure
     return turn
+
+
+def _changes(result: ToolResult) -> dict[str, Any]:
+    changes = dict(result.state_update or {})
+    changes.pop("messages", None)
+    if forbidden := sorted(set(changes) - TOOLS_MAY_CHANGE):
+        known = ", ".join(sorted({*TOOLS_MAY_CHANGE, "messages"}))
+        raise Misconfigured(f"a tool cannot change {', '.join(forbidden)}, only {known}")
+    return changes
+
+
+def _applied(result: ToolResult) -> ToolResult:
+    """Return the result with its changes marked as applied, and their messages as an expansion."""
+    messages = tuple((result.state_update or {}).get("messages", ()))
+    if messages and result.expansion is not None:
+        messages = (*result.expansion.messages, *messages)
+    kept = None if result.expansion is None else result.expansion.result_content
+    expansion = Expansion(messages, kept) if messages else result.expansion
+    return replace(result, state_update=None, expansion=expansion)
 
 
 async def check_tool_interrupts(turn: Turn) -> Turn | Outcome:
     """Stop for what the last batch's tools wait for, in call order."""
-    waiting = [
+    waiting = waiting_for(turn)
+    return turn if waiting is None else stop_for(turn, waiting)
+
+
+def waiting_for(turn: Turn) -> Interrupt | None:
+    """Return what the last batch waits for; several interrupts are one, in call order."""
+    waiting = tuple(
         result.interrupt
         for result in last_batch_results(turn.state.messages)
-        if result.is_interrupt
-    ]
-    waiting_for = tuple(interrupt for interrupt in waiting if interrupt is not None)
-    if not waiting_for:
-        return turn
-    return stop_for(
-        turn, waiting_for[0] if len(waiting_for) == 1 else MultipleInterrupts(waiting_for)
+        if result.is_interrupt and result.interrupt is not None
     )
+    return MultipleInterrupts(waiting) if len(waiting) > 1 else waiting[0] if waiting else None
 
 
 def stop_for(turn: Turn, interrupt: Interrupt) -> Interrupted:

@@ -16,15 +16,16 @@ from sagents_app.engine.interrupts import (
     MultipleInterrupts,
     ReviewConfig,
     UnknownOutcome,
+    open_call_ids,
 )
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
 from sagents_app.engine.outcomes import Cancelled, Interrupted, Outcome, Paused
 from sagents_app.engine.state import open_calls
 from sagents_app.engine.steps.approval import approval_request, ask_about_open_calls, ask_gates
-from sagents_app.engine.steps.ending import ended
-from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.steps.ending import ANSWERED_BY_PERSON, ended
+from sagents_app.engine.steps.results import propagate_state, stop_for
 from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
-from sagents_app.engine.turn import CutOff, Suspended, Turn
+from sagents_app.engine.turn import CutOff, Suspended, Turn, being_cancelled, undisturbed
 
 Stop = CutOff | Suspended
 logger = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ UNDECIDED = "This call needs a person's approval, which it does not have; it was
 CANCELLED_BEFORE = "The turn was cancelled before this call was run."
 FAILED_BEFORE = "The turn failed before this call was run."
 CUT_OFF = "The turn was cancelled while this call ran; whether it took effect is not known."
+BROKEN_OFF = "The turn ended while this call ran; whether it took effect is not known."
 TIMED_OUT = "The tool did not finish within {timeout:g} s."
 
 
@@ -68,7 +70,8 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
         _answer_rest(waiting, results, CANCELLED_BEFORE)
     turn = await _settled(turn, results, whole=len(results) == len(assistant.tool_calls))
     if cut_off:
-        return Cancelled(ended(turn.state))
+        settled = await propagate_state(turn)
+        return Cancelled(ended(settled.state)) if isinstance(settled, Turn) else settled
     suspended = [stop for stop in stops if isinstance(stop, Suspended)]
     if suspended:
         return _paused(turn, suspended)
@@ -103,9 +106,18 @@ async def _settled(turn: Turn, results: dict[str, ToolResult], *, whole: bool) -
         verdicts = {**open_ones, **dict.fromkeys(waiting, False)} if waiting else open_ones
         decisions = {} if whole else {k: v for k, v in state.decisions.items() if k not in results}
         turn = turn.with_state(replace(state, decisions=decisions, verdicts=verdicts))
-    failed = all(result.is_error and result.decision is None for result in results.values())
-    turn.drive.failures = turn.drive.failures + 1 if failed else 0
+    failures = _failures(turn, results.values()) if whole else turn.state.tool_failures
+    if failures != turn.state.tool_failures:
+        turn = turn.with_state(replace(turn.state, tool_failures=failures))
     return await turn.put_results(results) if results else turn
+
+
+def _failures(turn: Turn, results: Iterable[ToolResult]) -> int:
+    """Return how many batches in a row failed; what people answered themselves does not count."""
+    own = [result for result in results if result.decision not in ANSWERED_BY_PERSON]
+    if not own:
+        return turn.state.tool_failures
+    return turn.state.tool_failures + 1 if all(result.is_error for result in own) else 0
 
 
 def _answer_rest(calls: Iterable[ToolCall], results: dict[str, ToolResult], text: str) -> None:
@@ -142,7 +154,8 @@ async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
     reply = turn.state.decisions.get(call.call_id)
     refused = _refused(turn, call, reply)
     if refused is not None:
-        results[call.call_id] = await _finish(turn, call, refused)
+        results[call.call_id] = refused
+        await _finish(turn, call, refused)
         return None
     if turn.cancelled:
         return CutOff("cancelled before it began")
@@ -151,23 +164,33 @@ async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
         replace(call, arguments_json=reply.arguments_json) if isinstance(reply, Edit) else call
     )
     stored = await _begin(turn, effective)
-    if stored is not None:
+    if stored is not None and not _has_its_replies(turn, stored):
         results[call.call_id] = stored
         return None
     if turn.listening:
         await turn.emit(ToolStarted(effective))
-    stop: CutOff | None = None
     try:
         result = await _call(turn, tool, effective)
     except Suspended as suspended:
         return suspended
     except CutOff as cut_off:
-        result, stop = error_result(call, CUT_OFF), cut_off
+        results[call.call_id] = error_result(call, CUT_OFF)
+        if turn.listening:
+            await turn.emit(ToolFinished(call, results[call.call_id]))
+        return cut_off
     except asyncio.CancelledError:
-        results[call.call_id] = await _finish(turn, call, error_result(call, CUT_OFF))
+        results[call.call_id] = error_result(call, BROKEN_OFF)
         raise
-    results[call.call_id] = await _finish(turn, call, _told(result, reply))
-    return stop
+    results[call.call_id] = _told(result, reply)
+    await _finish(turn, call, results[call.call_id])
+    return None
+
+
+def _has_its_replies(turn: Turn, stored: ToolResult) -> bool:
+    """Whether a stored placeholder is answered, so that the call goes on, or is run again."""
+    return stored.interrupt is not None and all(
+        call_id in turn.state.decisions for call_id in open_call_ids(stored.interrupt)
+    )
 
 
 async def _begin(turn: Turn, call: ToolCall) -> ToolResult | None:
@@ -181,16 +204,15 @@ async def _begin(turn: Turn, call: ToolCall) -> ToolResult | None:
         ) from error
 
 
-async def _finish(turn: Turn, call: ToolCall, result: ToolResult) -> ToolResult:
+async def _finish(turn: Turn, call: ToolCall, result: ToolResult) -> None:
     if turn.options.journal is not None:
         try:
-            await turn.options.journal.finish(call, result)
+            await undisturbed(turn.options.journal.finish(call, result))
         except Exception as error:
             text = f"the journal could not record the result of call {call.call_id!r}: {error}"
             raise ObserverFailed(text) from error
     if turn.listening:
         await turn.emit(ToolFinished(call, result))
-    return result
 
 
 async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
@@ -215,6 +237,10 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
         return error_result(call, _clean(error))
     except (CutOff, Suspended):
         raise
+    except asyncio.CancelledError as error:
+        if being_cancelled():
+            raise
+        return error_result(call, _clean(error))
     except ToolError as error:
         return error_result(call, str(error))
     except Exception as error:
@@ -223,7 +249,7 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
     return result_of(call, returned)
 
 
-def _clean(error: Exception) -> str:
+def _clean(error: BaseException) -> str:
     """Return an exception as the model may read it: its class and words, never a traceback."""
     words = str(error).strip()
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
