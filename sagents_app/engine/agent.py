@@ -17,10 +17,10 @@ from sagents_app.engine.errors import EngineError, Misconfigured, StepFailed, Tu
 from sagents_app.engine.events import Event
 from sagents_app.engine.interrupts import Interrupt
 from sagents_app.engine.middleware import Middleware, overrides
-from sagents_app.engine.outcomes import Cancelled, Failed, Interrupted, Outcome
+from sagents_app.engine.outcomes import OUTCOMES, Cancelled, Failed, Interrupted, Outcome
 from sagents_app.engine.state import AgentState, open_calls
 from sagents_app.engine.steps.ending import ended
-from sagents_app.engine.steps.results import stop_for
+from sagents_app.engine.steps.results import propagate_state, stop_for
 from sagents_app.engine.tools import RunSync, Tool
 from sagents_app.engine.turn import (
     CutOff,
@@ -92,6 +92,8 @@ class Agent:
             ("max_tokens", max_tokens),
         ):
             _check_budget(budget, value)
+        if mode is not None and not callable(mode):
+            raise Misconfigured(f"a mode is made with modes.pipeline, got {mode!r:.200}")
         self.mode: Mode = mode if mode is not None else modes.agent_execution
         self.max_runs = max_runs
         self.setup = Setup(
@@ -251,6 +253,8 @@ class Agent:
         state = replace(state, messages=state.history())
         if not state.messages:
             raise Misconfigured("a turn needs at least one message")
+        if self.system_prompt and state.messages[0].role == "system":
+            raise Misconfigured("only one system prompt: the agent has one, and so has the history")
         turn = Turn(self.setup, state, options, Drive(state))
         watcher: asyncio.Task[None] | None = None
         if options.should_cancel is not None:
@@ -287,7 +291,12 @@ class Agent:
             result = await resume.settle_interrupts(turn)
         else:
             result = turn
-        return await self.mode(result) if isinstance(result, Turn) else result
+        if isinstance(result, Turn):
+            result = await propagate_state(result)  # of results that a cancel or a crash left
+        outcome = await self.mode(result) if isinstance(result, Turn) else result
+        if not isinstance(outcome, OUTCOMES):
+            raise Misconfigured(f"a mode has to return an outcome, got {outcome!r:.200}")
+        return outcome
 
 
 _pool: ThreadPoolExecutor | None = None

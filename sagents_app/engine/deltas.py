@@ -7,7 +7,7 @@ two ids, by id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sagents_app.engine import canonical
@@ -147,8 +147,10 @@ class Accumulator:
 
     def message(self, *, failure: StreamFailure | None = None, cancelled: bool = False) -> Message:
         """Return the message so far, with the status that tells how the stream ended."""
-        if self.reply is not None:
+        if self.reply is not None and failure is None:
             return self.reply
+        if self.reply is not None:
+            return replace(self.reply, status="stream_error", stream_failure=failure)
         finish = self.finish or FinishDelta()
         status: Status = "cancelled" if cancelled else "stream_error" if failure else finish.status
         return Message(

@@ -35,6 +35,7 @@ class Pipeline:
                         raise Misconfigured(f"step {_name(step)} {problem}")
                     return result
                 turn = result
+                turn.drive.state = turn.state  # also of a step that did not go by `with_state`
             start = 0
 
     def _entry(self, turn: Turn) -> int:

@@ -20,6 +20,7 @@ from sagents_app.engine.messages import (
     TextPart,
     ToolCall,
     ToolResult,
+    fresh_id,
     parts_of,
 )
 
@@ -176,12 +177,19 @@ def humanized(name: str) -> str:
 
 
 def expand(
-    content: Content, messages: Iterable[Message], *, result_content: Content | None = EXPANDED
+    content: Content,
+    messages: Iterable[Message],
+    *,
+    result_content: Content | None = EXPANDED,
+    processed: Any = None,
+    state: Mapping[str, Any] | None = None,
 ) -> ToolOutput:
     """Hand material over as messages that the model reads on its very next call.
 
     `content` is the full material, which the result shows where nothing expands it; once the
-    messages stand, the result keeps `result_content` (None: it keeps `content`).
+    messages stand, the result keeps `result_content` (None: it keeps `content`). The messages get
+    ids of their own, so that a tool may hand the same ones over again. `processed` and `state` are
+    those of `ToolOutput`.
 
     Raises:
         InvalidExpansion: no messages, or one that is not a user or assistant message.
@@ -201,7 +209,9 @@ def expand(
                 f"an expansion holds plain user and assistant messages, got role {message.role!r}"
             )
     kept = None if result_content is None else parts_of(result_content)
-    return ToolOutput(parts_of(content), expansion=Expansion(inserted, kept))
+    copies = tuple(replace(message, id=fresh_id()) for message in inserted)
+    expansion = Expansion(copies, kept)
+    return ToolOutput(parts_of(content), processed=processed, state=state, expansion=expansion)
 
 
 def result_of(call: ToolCall, returned: Any) -> ToolResult:

@@ -20,6 +20,7 @@ from sagents_app.engine.events import (
 )
 from sagents_app.engine.interrupts import Interrupt
 from sagents_app.engine.messages import (
+    PARTS,
     USABLE_CALL_ID,
     Message,
     StreamFailure,
@@ -178,8 +179,16 @@ async def _append(turn: Turn, reply: Message) -> Turn:
     used = _used_ids(turn)
     within = turn.options.within
     calls = tuple(_with_unique_id(call, used, within) for call in reply.tool_calls)
-    if calls != reply.tool_calls or not reply.id or reply.role != "assistant":
-        reply = replace(reply, role="assistant", tool_calls=calls, id=reply.id or fresh_id())
+    if calls != reply.tool_calls or not _is_usable(reply):
+        content = tuple(part for part in reply.content if isinstance(part, PARTS))
+        reply = replace(
+            reply,
+            role="assistant",
+            content=content,
+            tool_calls=calls,
+            tool_results=(),
+            id=reply.id or fresh_id(),
+        )
     state = turn.state
     tokens = state.tokens_used + (reply.usage.total_tokens if reply.usage else 0)
     counted = AgentState(
@@ -197,6 +206,16 @@ async def _append(turn: Turn, reply: Message) -> Turn:
         state.granted,
     )
     return await turn.with_state(counted).add_message(reply)
+
+
+def _is_usable(reply: Message) -> bool:
+    """Whether a reply is an assistant message with nothing in it that does not belong there."""
+    return (
+        reply.role == "assistant"
+        and bool(reply.id)
+        and not reply.tool_results
+        and all(isinstance(part, PARTS) for part in reply.content)
+    )
 
 
 async def _answer(turn: Turn, reply: Message, text: str) -> Turn:
