@@ -3,7 +3,7 @@
 An agent is configuration, a state is data, an outcome says how a turn ended.
 """
 
-from sagents_app.engine import modes, steps
+from sagents_app.engine import extraction, modes, steps, trajectory
 from sagents_app.engine.agent import Agent
 from sagents_app.engine.chat_model import ChatModel, ModelRequest
 from sagents_app.engine.chat_models.scripted import FunctionModel, ScriptedModel
@@ -26,10 +26,12 @@ from sagents_app.engine.errors import (
     InvalidState,
     Misconfigured,
     ModelError,
+    NoAnswer,
     ToolError,
     TurnError,
 )
 from sagents_app.engine.history import History
+from sagents_app.engine.extraction import extract
 from sagents_app.engine.interrupts import (
     ActionRequest,
     ApprovalRequest,
@@ -55,7 +57,7 @@ from sagents_app.engine.messages import (
 )
 from sagents_app.engine.middleware import Middleware
 from sagents_app.engine.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome, Paused
-from sagents_app.engine.state import AgentState
+from sagents_app.engine.state import AgentState, interrupt_restorable
 from sagents_app.engine.todos import Todo
 from sagents_app.engine.tools import Tool, ToolContext, ToolOutput, expand, tool
 from sagents_app.engine.turn import Journal, Turn
@@ -96,6 +98,7 @@ __all__ = [
     "ModelError",
     "ModelRequest",
     "MultipleInterrupts",
+    "NoAnswer",
     "Outcome",
     "Paused",
     "Question",
@@ -121,7 +124,11 @@ __all__ = [
     "UnknownOutcome",
     "check_reply",
     "expand",
+    "extract",
+    "extraction",
+    "interrupt_restorable",
     "modes",
     "steps",
     "tool",
+    "trajectory",
 ]
