@@ -30,8 +30,8 @@ from sagents_app.engine.errors import (
     ToolError,
     TurnError,
 )
-from sagents_app.engine.history import History
 from sagents_app.engine.extraction import extract
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import (
     ActionRequest,
     ApprovalRequest,

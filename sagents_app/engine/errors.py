@@ -7,6 +7,7 @@ a tool result.
     ├── Misconfigured            a mistake in agent, tool, gate, mode or options
     ├── InvalidResume            replies that do not fit what is open
     ├── InvalidState             stored data that cannot be read
+    ├── NoAnswer                 a turn that did not bring what was to be read from it
     ├── ToolError                raised by a tool: the text is the model's, as an error result
     │   ├── InvalidArguments     the model's arguments do not fit the tool's schema
     │   └── InvalidExpansion     what `expand` was given is no plain message
@@ -52,6 +53,22 @@ class InvalidState(EngineError):
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
         self.path = path
+
+
+class NoAnswer(EngineError):
+    """What was to be read from a turn is not there.
+
+    `type` is interrupted, paused or cancelled for a turn that did not complete, else
+    no_tool_result, no_tool_arguments or no_text.
+    """
+
+    type = "no_answer"
+
+    def __init__(self, message: str, *, type: str, outcome: object) -> None:  # noqa: A002
+        super().__init__(message)
+        self.type = type
+        self.outcome = outcome
+        """The outcome, or state, that was read."""
 
 
 class ToolError(EngineError):

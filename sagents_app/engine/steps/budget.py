@@ -38,7 +38,9 @@ def over_budget(
 ) -> BudgetExceeded | FailureLimitExceeded | None:
     """Return the error of a turn that may not call the model once more, None where it may."""
     setup, state = turn.setup, turn.state
-    most = (turn.options.max_runs if limit is None else limit) + state.granted.get("runs", 0)
+    most = turn.options.max_runs if limit is None else limit
+    if state.granted:
+        most += state.granted.get("runs", 0)
     if state.runs_used >= most:
         text = f"Max number of automated turns reached ({state.runs_used}/{most}) without an end."
         return BudgetExceeded(text, limit=most, used=state.runs_used)

@@ -29,7 +29,7 @@ async def propagate_state(turn: Turn) -> Turn | Outcome:
     if index is None:
         return turn
     tool_message = turn.state.messages[index]
-    if not any(result.state_update for result in tool_message.tool_results):
+    if not [result for result in tool_message.tool_results if result.state_update]:
         return turn
     state, failure = turn.state, None
     for result in tool_message.tool_results:
@@ -74,12 +74,14 @@ async def check_tool_interrupts(turn: Turn) -> Turn | Outcome:
 
 def waiting_for(turn: Turn) -> Interrupt | None:
     """Return what the last batch waits for; several interrupts are one, in call order."""
-    waiting = tuple(
+    waiting = [
         result.interrupt
         for result in last_batch_results(turn.state.messages)
         if result.is_interrupt and result.interrupt is not None
-    )
-    return MultipleInterrupts(waiting) if len(waiting) > 1 else waiting[0] if waiting else None
+    ]
+    if not waiting:
+        return None
+    return waiting[0] if len(waiting) == 1 else MultipleInterrupts(tuple(waiting))
 
 
 def stop_for(turn: Turn, interrupt: Interrupt) -> Interrupted:
