@@ -228,6 +228,24 @@ class Agent:
         resume.check_replies(self.setup, state, replies)
         return await self._drive(resume.accept(state, replies), options, interrupt)
 
+    def turn(
+        self,
+        state: AgentState,
+        *,
+        until_tool: str | Iterable[str] | None = None,
+        until_tool_success: str | Iterable[str] | None = None,
+        max_runs: int | None = None,
+        **seams: Any,
+    ) -> Turn:
+        """Return a turn that has not begun, to try steps on it one by one, `await step(turn)`.
+
+        The options are those of `execute`.
+
+        Raises:
+            Misconfigured: a mistake in the options or in the state.
+        """
+        return self._turn(state, self._options(until_tool, until_tool_success, max_runs, **seams))
+
     def _options(
         self,
         until_tool: str | Iterable[str] | None,
@@ -247,15 +265,18 @@ class Agent:
         runs = max_runs if max_runs is not None else self.max_runs
         return Options(max_runs=runs, until_tool=names, require_tool_success=success, **seams)
 
-    async def _drive(
-        self, state: AgentState, options: Options, settled: Interrupt | None
-    ) -> Outcome:
+    def _turn(self, state: AgentState, options: Options) -> Turn:
         state = replace(state, messages=state.history())
         if not state.messages:
             raise Misconfigured("a turn needs at least one message")
         if self.system_prompt and state.messages[0].role == "system":
             raise Misconfigured("only one system prompt: the agent has one, and so has the history")
-        turn = Turn(self.setup, state, options, Drive(state))
+        return Turn(self.setup, state, options, Drive(state))
+
+    async def _drive(
+        self, state: AgentState, options: Options, settled: Interrupt | None
+    ) -> Outcome:
+        turn = self._turn(state, options)
         watcher: asyncio.Task[None] | None = None
         if options.should_cancel is not None:
             turn.drive.cancel_signal = asyncio.get_running_loop().create_future()
@@ -276,27 +297,25 @@ class Agent:
                 watcher.cancel()
 
     async def _run(self, turn: Turn, settled: Interrupt | None) -> Outcome:
-        if (
-            settled is None
-            and open_calls(turn.state.messages) is None
-            and self.setup.hooks.before_turn
-        ):
-            begun = await call_hooks(turn, self.setup.hooks.before_turn)
-            if isinstance(begun, Interrupt):
-                return stop_for(turn, begun)
-            turn = begun
-        if settled is not None and resume.raised_by_no_call(settled):
-            result = await resume.settle_own(turn, settled)
-        elif turn.state.decisions:
-            result = await resume.settle_interrupts(turn)
-        else:
-            result = turn
-        if isinstance(result, Turn):
-            result = await propagate_state(result)  # of results that a cancel or a crash left
-        outcome = await self.mode(result) if isinstance(result, Turn) else result
+        begun = await self._begin(turn, settled)
+        outcome = await self.mode(begun) if isinstance(begun, Turn) else begun
         if not isinstance(outcome, OUTCOMES):
             raise Misconfigured(f"a mode has to return an outcome, got {outcome!r:.200}")
         return outcome
+
+    async def _begin(self, turn: Turn, settled: Interrupt | None) -> Turn | Outcome:
+        """Prepare a new turn, or give the accepted replies to whoever waits for them."""
+        left = await propagate_state(turn)  # by a turn that was cancelled, or that crashed
+        if not isinstance(left, Turn):
+            return left
+        if settled is not None and resume.raised_by_no_call(settled):
+            return await resume.settle_own(left, settled)
+        if left.state.decisions:
+            return await resume.settle_interrupts(left)
+        if settled is None and open_calls(left.state.messages) is None:
+            begun = await call_hooks(left, self.setup.hooks.before_turn)
+            return stop_for(left, begun) if isinstance(begun, Interrupt) else begun
+        return left
 
 
 _pool: ThreadPoolExecutor | None = None
