@@ -14,7 +14,8 @@ from typing import Any
 
 import uvicorn
 from asgiref.typing import ASGIApplication
-from celery import Celery, current_app, signals
+from celery import Celery, signals
+from celery.app import app_or_default
 from celery.worker import WorkController
 from channels import DEFAULT_CHANNEL_LAYER
 from channels.layers import channel_layers, get_channel_layer
@@ -34,7 +35,7 @@ def find_asgi_application() -> ASGIApplication:
     application: Any = (
         import_string(path) if path else import_string("sagents_app.web.asgi.get_application")()
     )
-    return ASGIStaticFilesHandler(application) if settings.DEBUG else application  # type: ignore[no-untyped-call,return-value]
+    return ASGIStaticFilesHandler(application) if settings.DEBUG else application  # type: ignore[return-value]
 
 
 def find_celery_app() -> Celery:
@@ -42,14 +43,16 @@ def find_celery_app() -> Celery:
 
     Without a broker setting it gets the in-memory broker.
     """
-    app: Celery = current_app._get_current_object()
+    app: Celery = app_or_default()
     # Celery's name for the application that it makes up where the project has none.
     if app.main == "default":
         app = Celery("sagents")
         app.config_from_object("django.conf:settings", namespace="CELERY")
         if not getattr(settings, "CELERY_BROKER_URL", None):
-            app.conf.broker_url = "memory://localhost"
-            app.conf.broker_transport_options = {"polling_interval": 0.02}
+            app.conf.update(
+                broker_url="memory://localhost",
+                broker_transport_options={"polling_interval": 0.02},
+            )
         app.autodiscover_tasks()
     # The pool's threads look the application up anew and would otherwise find an empty one.
     app.set_default()
@@ -132,6 +135,8 @@ class Worker:
 
 class _Controller(WorkController):
     """Send the signal that the `celery worker` command sends and the bare controller does not."""
+
+    hostname: str
 
     def on_consumer_ready(self, consumer: Any) -> None:
         signals.worker_ready.send(sender=consumer)
