@@ -27,7 +27,7 @@ def clean_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\x00", REPLACEMENT)
 
 

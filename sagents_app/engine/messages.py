@@ -21,9 +21,12 @@ USABLE_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Plain text, or markdown where an assistant wrote it."""
+    """Plain text, or markdown where an assistant wrote it; what cannot be stored is U+FFFD."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        _clean(self, "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class ThinkingPart:
     provider: str | None = None
     """The adapter whose part this is; others drop it."""
 
+    def __post_init__(self) -> None:
+        _clean(self, "text", "signature", "redacted")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePart:
@@ -44,6 +50,9 @@ class ImagePart:
     url: str | None = None
     data: str | None = None
     mime_type: str | None = None
+
+    def __post_init__(self) -> None:
+        _clean(self, "url", "data", "mime_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +63,21 @@ class FilePart:
     url: str | None = None
     data: str | None = None
     mime_type: str | None = None
+
+    def __post_init__(self) -> None:
+        _clean(self, "name", "url", "data", "mime_type")
+
+
+def _clean(part: Any, *names: str) -> None:
+    """Replace what no database stores (NUL, lone surrogates), where a part comes into being."""
+    for name in names:
+        text = getattr(part, name)
+        if text is None and name not in ("text", "name"):
+            continue
+        if not isinstance(text, str):
+            raise Misconfigured(f"{type(part).__name__}: {name} is a text, got {text!r:.200}")
+        if (clean := canonical.clean_text(text)) is not text:
+            object.__setattr__(part, name, clean)
 
 
 Part = TextPart | ThinkingPart | ImagePart | FilePart
@@ -69,7 +93,7 @@ def fresh_id() -> str:
 def parts_of(content: Content | None) -> tuple[Part, ...]:
     """Return the parts of `content`: a string is one, None and the empty string are none."""
     if isinstance(content, str):
-        return (TextPart(canonical.clean_text(content)),) if content else ()
+        return (TextPart(content),) if content else ()
     if content is None:
         return ()
     if isinstance(content, PARTS):
@@ -119,9 +143,9 @@ class ToolCall:
             arguments_json, problem = _read_arguments(arguments)
         put = object.__setattr__
         put(self, "call_id", call_id)
-        put(self, "name", name)
+        put(self, "name", canonical.to_text(name))
         put(self, "arguments_json", arguments_json)
-        put(self, "provider_id", provider_id)
+        put(self, "provider_id", provider_id and canonical.to_text(provider_id))
         put(self, "problem", problem)
 
     @property
@@ -148,9 +172,7 @@ def _read_arguments(arguments: Any) -> tuple[str, str | None]:
         problem = f"the arguments are not a JSON object but {type(value).__name__}"
     except (TypeError, ValueError) as error:
         problem = f"the arguments are not valid JSON ({error})"
-    return canonical.clean_text(
-        arguments if isinstance(arguments, str) else str(arguments)
-    ), problem
+    return canonical.to_text(arguments), problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +215,9 @@ class StreamFailure:
 
     type: str
     message: str
+
+    def __post_init__(self) -> None:
+        _clean(self, "type", "message")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
