@@ -37,7 +37,9 @@ class Interrupt:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super(Interrupt, cls).__init_subclass__(**kwargs)
         known = _kinds.get(cls.type)
-        if not cls.type or (known and known.__qualname__ != cls.__qualname__):
+        # a dataclass with slots is made twice, and a module may be loaded again
+        again = known and (known.__module__, known.__name__) == (cls.__module__, cls.__name__)
+        if not cls.type or (known and not again):
             raise Misconfigured(
                 f"interrupt {cls.__qualname__} needs a `type` of its own, got {cls.type!r}"
             )

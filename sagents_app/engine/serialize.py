@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from enum import Enum
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from sagents_app.engine import canonical, interrupts
+from sagents_app.engine import canonical, interrupts, todos, upgrades
 from sagents_app.engine.decisions import (
     DECISIONS,
     Answer,
@@ -52,10 +53,8 @@ from sagents_app.engine.messages import (
     fresh_id,
 )
 from sagents_app.engine.state import AgentState
-from sagents_app.engine.todos import Todo
 from sagents_app.engine.usage import TokenUsage
 
-VERSION = 3
 PART_TYPES: Mapping[str, type[Part]] = {
     "text": TextPart,
     "thinking": ThinkingPart,
@@ -66,6 +65,15 @@ PART_NAMES = {kind: name for name, kind in PART_TYPES.items()}
 ROLES, STATUSES = get_args(Role), get_args(Status)
 Json = dict[str, Any]
 T = TypeVar("T")
+_UNREADABLE = (
+    EngineError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 def dump_message(message: Message) -> Json:
@@ -170,7 +178,7 @@ def load_interrupt(data: Any) -> Interrupt:
     try:
         if kind is not None and kind is not UnknownInterrupt:
             return _interrupt(kind, values)
-    except (EngineError, TypeError, ValueError, KeyError, AttributeError):
+    except _UNREADABLE:
         pass  # today's code cannot read it; it can still be shown and cancelled
     call_id = values.pop("tool_call_id", None)
     return UnknownInterrupt(
@@ -194,7 +202,7 @@ def load_decision(data: Any) -> Decision:
 def dump_state(state: AgentState, *, with_messages: bool = True) -> Json:
     """Return a state's stored form; hosts that keep messages as rows leave them out."""
     data: Json = {
-        "version": VERSION,
+        "version": upgrades.VERSION,
         "todos": [dataclasses.asdict(todo) for todo in state.todos],
         "metadata": canonical.to_json(dict(state.metadata)),
         "interrupt": None if state.interrupt is None else dump_interrupt(state.interrupt),
@@ -220,60 +228,16 @@ def load_state(data: Any, messages: Iterable[Message] | None = None) -> AgentSta
     Raises:
         InvalidState: it cannot be read, or a newer version wrote it.
     """
-    return _read("state", lambda given: _state(upgraded(given), messages), data)
+    return _read("state", lambda given: _state(upgrades.upgraded(given), messages), data)
 
 
-def upgraded(data: Any) -> Json:
-    """Return a stored state in today's version.
+def load_pending_message(data: Any) -> Message | None:
+    """Return the message that a stored state of version 1 or 2 had not delivered yet, if any.
 
-    Raises:
-        InvalidState: no mapping, or of a version that does not exist yet.
+    Today's states have none: what nobody has read yet is the host's, not the state's.
     """
-    if not isinstance(data, Mapping):
-        raise InvalidState(f"a state is a mapping, got {type(data).__name__}")
-    version = data.get("version", 1)
-    if not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise InvalidState(f"version {version!r} is not among 1 to {VERSION}", path="version")
-    state = dict(data)
-    for step in _UPGRADES[version - 1 :]:
-        state = step(state)
-    return state
-
-
-def _v1_to_v2(data: Json) -> Json:
-    """Rename the argument of the sub-agent tools, `subagent_type`, to `task_name`."""
-    messages = data.get("messages")
-    renamed = [_rename_task(message) for message in messages] if isinstance(messages, list) else []
-    return (
-        {**data, "messages": renamed, "version": 2}
-        if "messages" in data
-        else {**data, "version": 2}
-    )
-
-
-def _rename_task(message: Any) -> Any:
-    if not isinstance(message, Mapping) or not isinstance(message.get("tool_calls"), list):
-        return message
-    calls = []
-    for call in message["tool_calls"]:
-        arguments = call.get("arguments") if isinstance(call, Mapping) else None
-        if isinstance(arguments, Mapping) and call.get("name") in ("task", "get_task_instructions"):
-            renamed = {
-                "task_name" if key == "subagent_type" else key: value
-                for key, value in arguments.items()
-            }
-            call = {**call, "arguments": renamed}
-        calls.append(call)
-    return {**message, "tool_calls": calls}
-
-
-def _v2_to_v3(data: Json) -> Json:
-    """Take what version 2 did not have as empty; the readers take both forms of the rest."""
-    messages = data.get("messages")
-    return {**data, "version": 3, **({"messages": messages} if isinstance(messages, list) else {})}
-
-
-_UPGRADES: tuple[Callable[[Json], Json], ...] = (_v1_to_v2, _v2_to_v3)
+    pending = data.get("pending_message") if isinstance(data, Mapping) else None
+    return load_message(upgrades.message(pending)) if isinstance(pending, Mapping) else None
 
 
 def _read(what: str, reader: Callable[[Any], T], data: Any) -> T:
@@ -281,18 +245,18 @@ def _read(what: str, reader: Callable[[Any], T], data: Any) -> T:
         return reader(data)
     except InvalidState:
         raise
-    except (EngineError, TypeError, ValueError, KeyError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise InvalidState(f"cannot be read: {type(error).__name__}: {error}", path=what) from error
 
 
 def _state(data: Json, messages: Iterable[Message] | None) -> AgentState:
     stored = data.get("messages")
     own = [_message(message) for message in stored] if isinstance(stored, list) else []
-    todos, metadata = data.get("todos"), data.get("metadata")
+    plan, metadata = data.get("todos"), data.get("metadata")
     return AgentState(
         History(own if messages is None else messages),
-        tuple(Todo(**todo) for todo in todos) if isinstance(todos, list) else (),
-        metadata if isinstance(metadata, dict) else {},
+        todos.read(plan) if isinstance(plan, list) else (),
+        _mapping(metadata) or {},
         None if data.get("interrupt") is None else load_interrupt(data["interrupt"]),
         data.get("pause_reason"),
         {
@@ -303,18 +267,28 @@ def _state(data: Json, messages: Iterable[Message] | None) -> AgentState:
             call_id: verdict is not False
             for call_id, verdict in (data.get("verdicts") or {}).items()
         },
-        int(data.get("runs_used") or 0),
-        int(data.get("tokens_used") or 0),
+        _count(data.get("runs_used")),
+        _count(data.get("tokens_used")),
         {call_id: load_state(inner) for call_id, inner in (data.get("sub_agents") or {}).items()},
-        int(data.get("tool_failures") or 0),
-        {budget: int(amount) for budget, amount in (data.get("granted") or {}).items()},
+        _count(data.get("tool_failures")),
+        {budget: _count(amount) for budget, amount in (data.get("granted") or {}).items()},
     )
+
+
+def _count(stored: Any) -> int:
+    if stored is None:
+        return 0
+    if type(stored) is not int or stored < 0:
+        raise InvalidState(f"a count is a number from 0, got {stored!r:.200}")
+    return stored
 
 
 def _message(data: Any) -> Message:
     role, status = data["role"], data.get("status", "complete")
     if role not in ROLES or status not in STATUSES:
         raise InvalidState(f"role {role!r} or status {status!r} is unknown", path="message")
+    if role in ("user", "system") and not data.get("content"):
+        raise InvalidState(f"a {role} message needs content", path="message")
     failure = data.get("stream_failure")
     usage = data.get("usage")
     return Message(
@@ -326,8 +300,12 @@ def _message(data: Any) -> Message:
         data.get("id") or fresh_id(),
         None if usage is None else TokenUsage(**usage),
         None if failure is None else StreamFailure(failure["type"], failure["message"]),
-        data.get("stop_details"),
+        _mapping(data.get("stop_details")),
     )
+
+
+def _mapping(stored: Any) -> Mapping[str, Any] | None:
+    return stored if isinstance(stored, Mapping) else None
 
 
 def _parts(stored: Any) -> tuple[Part, ...]:
@@ -384,7 +362,7 @@ def _expansion(data: Mapping[str, Any]) -> Expansion:
 def _dump_update(update: Mapping[str, Any]) -> Json:
     data = dict(update)
     if "todos" in data:
-        data["todos"] = [dataclasses.asdict(todo) for todo in data["todos"]]
+        data["todos"] = [dataclasses.asdict(todo) for todo in todos.read(data["todos"])]
     if "messages" in data:
         data["messages"] = [dump_message(message) for message in data["messages"]]
     if "sub_agents" in data:
@@ -396,7 +374,7 @@ def _dump_update(update: Mapping[str, Any]) -> Json:
 def _update(data: Mapping[str, Any]) -> Json:
     update = dict(data)
     if "todos" in update:
-        update["todos"] = tuple(Todo(**todo) for todo in update["todos"])
+        update["todos"] = todos.read(update["todos"])
     if "messages" in update:
         update["messages"] = tuple(_message(message) for message in update["messages"])
     if "sub_agents" in update:
@@ -425,7 +403,33 @@ def _interrupt(kind: type[Interrupt], values: Mapping[str, Any]) -> Interrupt:
         known["inner"], known["path"] = load_interrupt(known["inner"]), tuple(known["path"])
     elif kind is MultipleInterrupts:
         known["interrupts"] = tuple(load_interrupt(member) for member in known["interrupts"])
+    elif kind.__module__ != interrupts.__name__:
+        return _hosts_own(kind, known)
     return kind(**known)
+
+
+def _hosts_own(kind: type[Interrupt], values: Json) -> Interrupt:
+    """Return an interrupt of a host's own kind, its values made what the annotations say."""
+    from pydantic import PydanticUserError, TypeAdapter  # slower to import than the whole engine
+
+    try:
+        hints, adapter = get_type_hints(kind), TypeAdapter(kind)
+    except (NameError, PydanticUserError):
+        return kind(**values)  # annotations that only Python can read
+    for name, value in values.items():
+        if value is not None and _holds_interrupts(hints[name]):
+            values[name] = (
+                load_interrupt(value)
+                if isinstance(value, Mapping)
+                else tuple(load_interrupt(member) for member in value)
+            )
+    return adapter.validate_python(values)
+
+
+def _holds_interrupts(hint: Any) -> bool:
+    if isinstance(hint, type) and issubclass(hint, Interrupt):
+        return True
+    return any(_holds_interrupts(one) for one in get_args(hint))
 
 
 def _decision(data: Mapping[str, Any]) -> Decision:
@@ -439,7 +443,7 @@ def _decision(data: Mapping[str, Any]) -> Decision:
         case {"type": "respond", "text": str(text)}:
             return Respond(text)
         case {"type": "answer"}:
-            return Answer(tuple(data.get("selected") or ()), data.get("other_text"))
+            return Answer(data.get("selected") or (), data.get("other_text"))
         case {"type": "cancel"}:
             return Cancel()
         case _:
@@ -452,12 +456,14 @@ def _plain(value: Any) -> Any:
     """Return a field of an interrupt or decision as JSON; nested interrupts keep their `type`."""
     if isinstance(value, Interrupt):
         return dump_interrupt(value)
+    if isinstance(value, Enum):
+        return _plain(value.value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {canonical.to_text(key): _plain(one) for key, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return [_plain(one) for one in value]
     return canonical.to_json(value)
