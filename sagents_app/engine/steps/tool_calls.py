@@ -323,4 +323,8 @@ def _told(result: ToolResult, reply: Decision | None) -> ToolResult:
     told = EDITED.format(arguments=reply.arguments_json) + (
         f" Their note: {reply.note}" if reply.note else ""
     )
-    return replace(result, content=(TextPart(told), *result.content), decision="edit")
+    note, expansion = TextPart(told), result.expansion
+    if expansion is not None and expansion.result_content is not None:
+        expansion = replace(expansion, result_content=(note, *expansion.result_content))
+    content = (note, *result.content)
+    return replace(result, content=content, expansion=expansion, decision="edit")
