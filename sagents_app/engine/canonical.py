@@ -35,11 +35,15 @@ def dump(value: Any) -> str:
     """Return the canonical text of a JSON value.
 
     Raises:
-        ValueError: NaN, an infinity or an integer past Python's limit of 4,300 digits.
+        ValueError: NaN, an infinity, an integer past Python's limit of 4,300 digits, or two keys
+            that differ only in what cannot be stored.
         TypeError: a value that JSON does not have.
     """
     text = _ENCODER.encode(value)
-    return text if text.isascii() else clean_text(text)
+    clean = clean_text(text)
+    if clean != text:
+        parse(clean)  # refuses two keys that have become one
+    return clean
 
 
 def parse(text: str) -> Any:
