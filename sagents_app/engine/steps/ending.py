@@ -12,6 +12,7 @@ from sagents_app.engine.steps.results import stop_for, waiting_for
 from sagents_app.engine.turn import Turn, last_batch_results
 
 ANSWERED_BY_PERSON = ("reject", "respond", "cancel")
+NOT_THE_TOOLS_OWN = (*ANSWERED_BY_PERSON, "repeated")
 
 
 async def check_pause(turn: Turn) -> Turn | Outcome:
@@ -26,12 +27,18 @@ async def check_pause(turn: Turn) -> Turn | Outcome:
 
 
 async def check_until_tool(turn: Turn) -> Turn | Outcome:
-    """End the turn once a demanded tool has its own result; a person's word does not count."""
+    """End the turn once a demanded tool has its own result.
+
+    A person's word does not count, nor does the answer to a call of a reply that was cut off.
+    """
     if not turn.options.until_tool:
+        return turn
+    batch = open_calls(turn.state.messages)
+    if batch is None or batch[1].status != "complete":
         return turn
     for result in last_batch_results(turn.state.messages):
         wanted = (
-            result.name in turn.options.until_tool and result.decision not in ANSWERED_BY_PERSON
+            result.name in turn.options.until_tool and result.decision not in NOT_THE_TOOLS_OWN
         )
         if (
             wanted
