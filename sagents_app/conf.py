@@ -5,6 +5,7 @@ Only this module reads them; it reads Django's settings, never the environment.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +15,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
+
+from sagents_app.engine import ChatModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +145,18 @@ def _count(name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ImproperlyConfigured(f"{name} must be a whole number from 1 up, got {value!r}")
     return value
+
+
+def models() -> list[ChatModel]:
+    """Return the model that `SAGENTS_MODEL` names and its fallbacks; none where it is empty.
+
+    Raises:
+        Misconfigured: the value, or a variable that its provider needs, is wrong or missing.
+
+    """
+    named = current().model
+    if not named:
+        return []
+    from sagents_app.engine.chat_models import by_name
+
+    return by_name.models_from_names(named, os.environ)

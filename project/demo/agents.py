@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sagents_app.models import Conversation
-from sagents_app.services import agents
-from sagents_app.services.agents import ReviewRule
-
 from project.demo import tools
 from project.demo.scripted import demo_model
 from sagents_app import conf
 from sagents_app.engine import Agent
 from sagents_app.engine.middlewares import Haltable, HumanInTheLoop
+from sagents_app.models import Conversation
+from sagents_app.services import agents
+from sagents_app.services.agents import ReviewRule
 
 PROMPT = """You are the support agent of a small coffee shop. Look orders up before you talk about
 them. If the customer mentions a charge, a dispute or their bank, check the dispute first."""

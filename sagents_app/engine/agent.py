@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sagents_app.engine import modes, resume
 from sagents_app.engine.chat_model import ChatModel
@@ -16,6 +17,7 @@ from sagents_app.engine.decisions import Decision
 from sagents_app.engine.errors import EngineError, Misconfigured, StepFailed, TurnError
 from sagents_app.engine.events import Event
 from sagents_app.engine.interrupts import Interrupt
+from sagents_app.engine.messages import Message
 from sagents_app.engine.middleware import Middleware, overrides
 from sagents_app.engine.outcomes import OUTCOMES, Cancelled, Failed, Interrupted, Outcome
 from sagents_app.engine.state import AgentState, open_calls
@@ -32,11 +34,13 @@ from sagents_app.engine.turn import (
     Setup,
     Turn,
     call_hooks,
+    settle,
     watch_cancel,
 )
 
 logger = logging.getLogger(__name__)
 SYNC_THREADS = 32
+T = TypeVar("T")
 
 
 class Agent:
@@ -143,6 +147,25 @@ class Agent:
         """The whole prompt, as the model gets it."""
         return self.setup.system_prompt
 
+    def with_run_sync(self, run_sync: RunSync) -> Agent:
+        """Return the agent with its sync tools run by `run_sync`, unless it has its own runner."""
+        if self.setup.run_sync is not _run_in_thread:
+            return self
+        hosted = copy.copy(self)
+        hosted.setup = replace(self.setup, run_sync=run_sync)
+        for middleware in hosted.middlewares:
+            middleware.attach(hosted.setup)
+        return hosted
+
+    def accept(self, state: AgentState, replies: Mapping[str, Decision]) -> AgentState:
+        """Return the interrupted state with the replies in it, to be stored and executed.
+
+        Raises:
+            InvalidResume: the replies do not fit what is open.
+        """
+        resume.check_replies(self.setup, state, replies)
+        return resume.accept(state, replies)
+
     async def execute(
         self,
         state: AgentState,
@@ -246,6 +269,30 @@ class Agent:
         """
         return self._turn(state, self._options(until_tool, until_tool_success, max_runs, **seams))
 
+    async def handle_message(self, key: str, payload: Any, state: AgentState) -> AgentState:
+        """Return the state after a message from outside for the middleware of that key.
+
+        Nobody of that key, and a hook that fails, are logged and leave the state as it is.
+        """
+        middleware = next((one for one in self.middlewares if one.key == key), None)
+        if middleware is None:
+            logger.warning("agent %r has no middleware %r for a message", self.name, key)
+            return state
+        answer = await _guarded(AgentState, middleware.handle_message, payload, state)
+        return state if answer is None else answer
+
+    async def display_message(self, message: Message) -> Message:
+        """Return the message as the transcript should show it; the state keeps the original.
+
+        The middlewares' changes build on one another in stack order; one that fails is logged and
+        passed over.
+        """
+        for middleware in self.middlewares:
+            if overrides(middleware, "transform_display_message"):
+                shown = await _guarded(Message, middleware.transform_display_message, message)
+                message = message if shown is None else shown
+        return message
+
     def _options(
         self,
         until_tool: str | Iterable[str] | None,
@@ -316,6 +363,20 @@ class Agent:
             begun = await call_hooks(left, self.setup.hooks.before_turn)
             return stop_for(left, begun) if isinstance(begun, Interrupt) else begun
         return left
+
+
+async def _guarded(wanted: type[T], hook: Callable[..., Any], *arguments: Any) -> T | None:
+    """Return what a hook answers; a failure, or anything else, is logged and gives None."""
+    name = f"{type(getattr(hook, '__self__', hook)).__name__}.{hook.__name__}"
+    try:
+        answer = await settle(hook(*arguments))
+    except Exception:
+        logger.exception("%s failed", name)
+        return None
+    if not isinstance(answer, wanted):
+        logger.error("%s has to return %s, got %.200r", name, wanted.__name__, answer)
+        return None
+    return answer
 
 
 _pool: ThreadPoolExecutor | None = None

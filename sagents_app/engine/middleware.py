@@ -67,10 +67,12 @@ class Middleware:
         """Return the state after a reply, or an interrupt (sync or async, reverse order)."""
         return state
 
-    def needs_approval(self, call: ToolCall, context: ToolContext) -> ReviewConfig | None:
+    def needs_approval(
+        self, call: ToolCall, context: ToolContext
+    ) -> ReviewConfig | Awaitable[ReviewConfig | None] | None:
         """Return the rule under which a valid call waits for a decision, None where it need not.
 
-        Asked once a call; raising means "ask".
+        Sync or async, and asked once a call; raising, or answering anything else, means "ask".
         """
         return None
 
@@ -90,6 +92,10 @@ class Middleware:
         """Return the `turn.Setup` of the agent inside an interrupt of this middleware's, if any."""
         return None
 
+    def agent_named(self, name: str) -> Any:
+        """Return the agent of that name that this middleware hands work to, if any."""
+        return None
+
     def handle_resume(
         self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
     ) -> Resumed | Awaitable[Resumed]:
@@ -104,12 +110,18 @@ class Middleware:
         """Observe (sync or async); what it raises is logged and goes no further."""
         return None
 
-    def transform_display_message(self, message: Message) -> Message:
-        """Return the message as the transcript should show it; the state keeps the original."""
+    def transform_display_message(self, message: Message) -> Message | Awaitable[Message]:
+        """Return the message as the transcript should show it; the state keeps the original.
+
+        Sync or async, in stack order; one that fails is logged and passed over.
+        """
         return message
 
     def handle_message(self, payload: Any, state: AgentState) -> AgentState | Awaitable[AgentState]:
-        """Return the state after a message from outside for `key` (sync or async)."""
+        """Return the state after a message from outside for `key` (sync or async).
+
+        One that fails is logged, and the state stays as it was.
+        """
         return state
 
 

@@ -91,6 +91,10 @@ class SubAgents(Middleware):
         agent = self._agents.get(interrupt.task_name)
         return None if agent is None else agent.setup
 
+    def agent_named(self, name: str) -> Agent | None:
+        """Return the sub-agent of that name."""
+        return self._agents.get(name)
+
     def _names(self) -> tuple[str, ...]:
         return (*self._kinds, *((GENERAL,) if self._general else ()))
 
