@@ -14,6 +14,8 @@ from sagents_app.engine import canonical
 from sagents_app.engine.errors import Misconfigured
 
 DecisionType = Literal["approve", "edit", "reject", "respond"]
+RepeatRule = Literal["refuse", "ask"]
+REPEAT_RULES: tuple[RepeatRule, ...] = ("refuse", "ask")
 DECISION_TYPES: tuple[DecisionType, ...] = ("approve", "edit", "reject", "respond")
 DEFAULT_DECISIONS: tuple[DecisionType, ...] = ("approve", "edit", "reject")
 
@@ -75,9 +77,17 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReviewConfig:
-    """Which decisions a gate allows for a tool."""
+    """Which decisions a gate allows for a tool, and what a rejection means for repetitions."""
 
     allowed_decisions: tuple[DecisionType, ...] = DEFAULT_DECISIONS
+    repeat_after_reject: RepeatRule = "refuse"
+    """Whether the same call in the same turn is refused unasked, or a person is asked again."""
+
+    def narrowed(self, other: ReviewConfig) -> ReviewConfig:
+        """Return the rule that allows what both do; to reject is always allowed."""
+        both = tuple(one for one in self.allowed_decisions if one in other.allowed_decisions)
+        same = self.repeat_after_reject == other.repeat_after_reject
+        return ReviewConfig(both or ("reject",), self.repeat_after_reject if same else "refuse")
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,11 @@ class ToolCall:
         """What a decision about this call is bound to."""
         return canonical.digest(self.call_id, self.name, self.arguments_json)
 
+    @property
+    def fingerprint(self) -> str:
+        """What this call has in common with its repetitions: tool and arguments."""
+        return canonical.digest("", self.name, self.arguments_json)
+
 
 def _read_arguments(arguments: Any) -> tuple[str, str | None]:
     if arguments is None or arguments == "":
@@ -201,7 +206,10 @@ class ToolResult:
     state_update: Mapping[str, Any] | None = None
     """Changes of the state that are still to be applied, by field; None once they are."""
     decision: str | None = None
-    """How a person settled the call (approve, edit, …), None where nobody was asked."""
+    """How a person settled the call (approve, edit, …), None where nobody was asked.
+
+    `repeated`: not asked again, since a person had rejected an identical call.
+    """
 
     @property
     def text(self) -> str:

@@ -20,6 +20,7 @@ from sagents_app.engine.errors import (
     HookFailed,
     InvalidArguments,
     InvalidResume,
+    TurnError,
 )
 from sagents_app.engine.interrupts import (
     ApprovalRequest,
@@ -35,7 +36,7 @@ from sagents_app.engine.interrupts import (
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
 from sagents_app.engine.middleware import Middleware, overrides
 from sagents_app.engine.outcomes import Failed, Outcome
-from sagents_app.engine.state import AgentState, open_calls
+from sagents_app.engine.state import AgentState, claims, open_calls
 from sagents_app.engine.steps.ending import ended
 from sagents_app.engine.steps.results import stop_for
 from sagents_app.engine.tools import error_result, placeholder
@@ -202,12 +203,17 @@ async def _ask_owner(
     for middleware in turn.setup.middlewares:
         if not overrides(middleware, "handle_resume"):
             continue
-        answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
+        name = f"{type(middleware).__name__}.handle_resume"
+        try:
+            answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
+        except TurnError:
+            raise
+        except Exception as error:
+            raise HookFailed(f"{name} failed: {error}") from error
         if answer is None:
             continue
         if isinstance(answer, (Interrupt, wanted)):
             return answer
-        name = f"{type(middleware).__name__}.handle_resume"
         raise HookFailed(f"{name} has to return {wanted.__name__}, got {answer!r:.200}")
     return None
 
@@ -240,7 +246,7 @@ def _check_one(setup: Setup, leaf: Interrupt, call_id: str, reply: Decision) -> 
 
 
 def _owner(setup: Setup, leaf: Interrupt) -> Middleware | None:
-    return next((one for one in setup.middlewares if one.restorable_interrupt(leaf) is True), None)
+    return next((one for one in setup.middlewares if claims(one, leaf)), None)
 
 
 def _check_edit(setup: Setup, leaf: ApprovalRequest, call_id: str, reply: Edit) -> None:

@@ -216,6 +216,7 @@ def dump_state(state: AgentState, *, with_messages: bool = True) -> Json:
         "sub_agents": {call_id: dump_state(inner) for call_id, inner in state.sub_agents.items()},
         "tool_failures": state.tool_failures,
         "granted": dict(state.granted),
+        "rejected": dict(state.rejected),
     }
     if with_messages:
         data["messages"] = [dump_message(message) for message in state.messages]
@@ -272,6 +273,7 @@ def _state(data: Json, messages: Iterable[Message] | None) -> AgentState:
         {call_id: load_state(inner) for call_id, inner in (data.get("sub_agents") or {}).items()},
         _count(data.get("tool_failures")),
         {budget: _count(amount) for budget, amount in (data.get("granted") or {}).items()},
+        {key: str(call_id) for key, call_id in (data.get("rejected") or {}).items()},
     )
 
 
@@ -392,7 +394,10 @@ def _interrupt(kind: type[Interrupt], values: Mapping[str, Any]) -> Interrupt:
         )
         configs = known.get("review_configs") or {}
         known["review_configs"] = {
-            name: ReviewConfig(tuple(config["allowed_decisions"]))
+            name: ReviewConfig(
+                tuple(config["allowed_decisions"]),
+                "ask" if config.get("repeat_after_reject") == "ask" else "refuse",
+            )
             for name, config in configs.items()
         }
     elif kind is Question:

@@ -58,6 +58,8 @@ class AgentState:
     """Tool batches in a row that brought nothing but errors; 0 between turns."""
     granted: Mapping[str, int] = field(default_factory=dict)
     """What a person granted this turn beyond its limits, by budget: `runs`, `tokens`."""
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    """What a person rejected in this turn: the first call's id by `ToolCall.fingerprint`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.messages, Sequence) or isinstance(self.messages, str):
@@ -165,6 +167,7 @@ class AgentState:
             tokens_used=0,
             tool_failures=0,
             granted={},
+            rejected={},
         )
         return _answer_open_calls(state, MOVED_ON)
 
@@ -230,7 +233,7 @@ def interrupt_restorable(interrupt: Interrupt | None, middlewares: Iterable[Rest
     if interrupt is None:
         return False
     restorers = tuple(middlewares)
-    if any(_claims(restorer, interrupt) for restorer in restorers):
+    if any(claims(restorer, interrupt) for restorer in restorers):
         return True
     return (
         isinstance(interrupt, MultipleInterrupts)
@@ -239,7 +242,8 @@ def interrupt_restorable(interrupt: Interrupt | None, middlewares: Iterable[Rest
     )
 
 
-def _claims(restorer: Restorer, interrupt: Interrupt) -> bool:
+def claims(restorer: Restorer, interrupt: Interrupt) -> bool:
+    """Whether `restorer` takes care of `interrupt`; one that fails to say so does not."""
     try:
         return restorer.restorable_interrupt(interrupt) is True
     except Exception:  # noqa: BLE001  # a claim that cannot be made is no claim

@@ -175,6 +175,7 @@ class Turn:
                 state.sub_agents,
                 state.tool_failures,
                 state.granted,
+                state.rejected,
             )
         )
         if self.listening:

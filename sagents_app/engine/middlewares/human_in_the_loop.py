@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sagents_app.engine.errors import Misconfigured
-from sagents_app.engine.interrupts import DECISION_TYPES, ApprovalRequest, Interrupt, ReviewConfig
+from sagents_app.engine.interrupts import (
+    DECISION_TYPES,
+    REPEAT_RULES,
+    ApprovalRequest,
+    Interrupt,
+    RepeatRule,
+    ReviewConfig,
+)
 from sagents_app.engine.messages import ToolCall
 from sagents_app.engine.middleware import Middleware
 from sagents_app.engine.tools import Tool, ToolContext
@@ -31,7 +38,9 @@ class HumanInTheLoop(Middleware):
     three) and `when`, a predicate of the typed arguments and the context, asked once a call: a
     false answer lets the call run, raising means ask. `default` is the rule of tools that are not
     named; it does not cover tools that only ask a person. With `early_start` free and approved
-    calls run while siblings still wait.
+    calls run while siblings still wait. `repeat_after_reject` says what becomes of a call that is
+    identical to one rejected in the same turn: "refuse" answers it with reference to that decision,
+    "ask" asks again.
 
         HumanInTheLoop({"delete": True, "refund": {"when": lambda arguments, ctx: True}})
 
@@ -40,16 +49,27 @@ class HumanInTheLoop(Middleware):
     """
 
     def __init__(
-        self, rules: Mapping[str, Rule], *, default: Rule = False, early_start: bool = False
+        self,
+        rules: Mapping[str, Rule],
+        *,
+        default: Rule = False,
+        early_start: bool = False,
+        repeat_after_reject: RepeatRule = "refuse",
     ) -> None:
         if not isinstance(rules, Mapping):
             raise Misconfigured(
                 f"HumanInTheLoop takes a mapping from tool to rule, got {rules!r:.200}"
             )
+        if repeat_after_reject not in REPEAT_RULES:
+            raise Misconfigured(
+                f"HumanInTheLoop: repeat_after_reject is one of {', '.join(REPEAT_RULES)}, "
+                f"got {repeat_after_reject!r:.200}"
+            )
         self._gates = {name: _read(name, rule) for name, rule in rules.items()}
         self._default = _read("default", default)
         self._tools: Mapping[str, Tool] = {}
         self.early_start = early_start
+        self._repeat = repeat_after_reject
 
     def check(self, tools: Mapping[str, Tool]) -> None:
         """Refuse a gate for a tool that the agent does not have."""
@@ -62,7 +82,7 @@ class HumanInTheLoop(Middleware):
 
     def inherited(self, tools: Mapping[str, Tool]) -> HumanInTheLoop:
         """Return the same gates for the tools that a sub-agent has."""
-        gates = HumanInTheLoop({}, early_start=self.early_start)
+        gates = HumanInTheLoop({}, early_start=self.early_start, repeat_after_reject=self._repeat)
         gates._gates = {name: gate for name, gate in self._gates.items() if name in tools}
         gates._default = self._default
         return gates
@@ -78,7 +98,7 @@ class HumanInTheLoop(Middleware):
             return None
         if gate.when is not None and not gate.when(tool.validate(call), context):
             return None
-        return gate.config
+        return ReviewConfig(gate.config.allowed_decisions, self._repeat)
 
     def restorable_interrupt(self, interrupt: Interrupt) -> bool:
         """Claim approvals: they are data alone."""

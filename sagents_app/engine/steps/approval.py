@@ -11,7 +11,7 @@ from sagents_app.engine.messages import ToolCall
 from sagents_app.engine.outcomes import Outcome
 from sagents_app.engine.state import open_calls
 from sagents_app.engine.steps.results import stop_for
-from sagents_app.engine.turn import Turn
+from sagents_app.engine.turn import Turn, settle
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ async def check_approval(turn: Turn) -> Turn | Outcome:
     """
     if not turn.setup.hooks.needs_approval:
         return turn
-    turn, waiting = ask_about_open_calls(turn)
+    turn, waiting = await ask_about_open_calls(turn)
     if not waiting:
         return turn
     if turn.setup.early_start and len(waiting) < len(_open_calls(turn)):
@@ -33,16 +33,19 @@ async def check_approval(turn: Turn) -> Turn | Outcome:
     return stop_for(turn, approval_request(turn, waiting))
 
 
-def ask_about_open_calls(turn: Turn) -> tuple[Turn, dict[ToolCall, ReviewConfig]]:
-    """Return the turn with every open call's verdict, and the calls that wait, with their rules."""
+async def ask_about_open_calls(turn: Turn) -> tuple[Turn, dict[ToolCall, ReviewConfig]]:
+    """Return the turn with every open call's verdict, and the calls that wait, with their rules.
+
+    A call whose like was rejected in this turn does not wait, unless its rule says so.
+    """
     verdicts = dict(turn.state.verdicts)
     waiting: dict[ToolCall, ReviewConfig] = {}
     for call in _open_calls(turn):
         if call.call_id in turn.state.decisions or verdicts.get(call.call_id) is False:
             continue
-        config = ask_gates(turn, call)
+        config = await ask_gates(turn, call)
         verdicts[call.call_id] = config is not None
-        if config is not None:
+        if config is not None and not _repeated(turn, call, config):
             waiting[call] = config
     if verdicts != turn.state.verdicts:
         turn = turn.with_state(replace(turn.state, verdicts=verdicts))
@@ -51,14 +54,21 @@ def ask_about_open_calls(turn: Turn) -> tuple[Turn, dict[ToolCall, ReviewConfig]
 
 def approval_request(turn: Turn, waiting: dict[ToolCall, ReviewConfig]) -> ApprovalRequest:
     """Return the interrupt that shows the waiting calls to a reviewer."""
+    configs: dict[str, ReviewConfig] = {}
+    for call, config in waiting.items():
+        known = configs.get(call.name, config)
+        configs[call.name] = config if known == config else known.narrowed(config)
     return ApprovalRequest(
         action_requests=tuple(_action_request(turn, call) for call in waiting),
-        review_configs={call.name: config for call, config in waiting.items()},
+        review_configs=configs,
     )
 
 
-def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
-    """Return the rule of the first gate that asks about a runnable call; raising is asking."""
+async def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
+    """Return the rule of the first gate that asks about a runnable call.
+
+    A gate that raises, or answers something else than a rule or None, asks.
+    """
     tool = turn.setup.tools.get(call.name)
     if tool is None or call.problem is not None:
         return None
@@ -68,13 +78,17 @@ def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
         return None
     for gate in turn.setup.hooks.needs_approval:
         try:
-            config: ReviewConfig | None = gate(call, turn.context(call))
+            config = await settle(gate(call, turn.context(call)))
         except Exception:
             logger.exception("the gate of tool %r failed, so a person is asked", call.name)
             return ReviewConfig()
         if config is not None:
-            return config
+            return config if isinstance(config, ReviewConfig) else ReviewConfig()
     return None
+
+
+def _repeated(turn: Turn, call: ToolCall, config: ReviewConfig) -> bool:
+    return config.repeat_after_reject == "refuse" and call.fingerprint in turn.state.rejected
 
 
 def _open_calls(turn: Turn) -> tuple[ToolCall, ...]:

@@ -37,9 +37,7 @@ async def check_until_tool(turn: Turn) -> Turn | Outcome:
     if batch is None or batch[1].status != "complete":
         return turn
     for result in last_batch_results(turn.state.messages):
-        wanted = (
-            result.name in turn.options.until_tool and result.decision not in NOT_THE_TOOLS_OWN
-        )
+        wanted = result.name in turn.options.until_tool and result.decision not in NOT_THE_TOOLS_OWN
         if (
             wanted
             and not result.is_interrupt

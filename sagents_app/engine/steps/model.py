@@ -29,7 +29,7 @@ from sagents_app.engine.messages import (
     fresh_id,
 )
 from sagents_app.engine.outcomes import Cancelled, Failed, Outcome
-from sagents_app.engine.state import AgentState
+from sagents_app.engine.state import AgentState, open_calls
 from sagents_app.engine.steps.budget import over_budget, refused
 from sagents_app.engine.steps.ending import ended
 from sagents_app.engine.steps.results import stop_for
@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 LONGEST_CALL_ID = 64
 UNANSWERED = "This call was never run: the turn ended before it."
 CUT_SHORT = "The reply was cut off ({status}) before this call was complete; it was not run."
+HOOK_FAILED = "The turn failed before this call was run."
 CANCELLED_CALL = "The turn was cancelled before this call was run."
 
 
@@ -78,10 +79,20 @@ async def _replied(turn: Turn, model: ChatModel, reply: Message) -> Turn | Outco
     reply = turn.state.messages[-1]
     if reply.status != "complete" and reply.tool_calls:
         turn = await _answer(turn, reply, CUT_SHORT.format(status=reply.status))
-    if turn.setup.hooks.after_model:
+    return await _after_model(turn) if turn.setup.hooks.after_model else turn
+
+
+async def _after_model(turn: Turn) -> Turn | Outcome:
+    """Pass the reply through the hooks; where one fails, no later turn may run its calls."""
+    try:
         after = await call_hooks(turn, turn.setup.hooks.after_model)
-        return stop_for(turn, after) if isinstance(after, Interrupt) else after
-    return turn
+    except TurnError:
+        turn = turn.with_state(turn.drive.state)
+        batch = open_calls(turn.state.messages)
+        if batch is not None and not batch[2]:
+            await _answer(turn, batch[1], HOOK_FAILED)
+        raise
+    return stop_for(turn, after) if isinstance(after, Interrupt) else after
 
 
 async def _stream(turn: Turn, request: ModelRequest, folded: Accumulator) -> ChatModel:
@@ -204,6 +215,7 @@ async def _append(turn: Turn, reply: Message) -> Turn:
         state.sub_agents,
         state.tool_failures,
         state.granted,
+        state.rejected,
     )
     return await turn.with_state(counted).add_message(reply)
 

@@ -20,7 +20,7 @@ from sagents_app.engine.interrupts import (
 )
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
 from sagents_app.engine.outcomes import Cancelled, Interrupted, Outcome, Paused
-from sagents_app.engine.state import open_calls
+from sagents_app.engine.state import AgentState, open_calls
 from sagents_app.engine.steps.approval import approval_request, ask_about_open_calls, ask_gates
 from sagents_app.engine.steps.ending import ANSWERED_BY_PERSON, ended
 from sagents_app.engine.steps.results import propagate_state, stop_for
@@ -31,6 +31,10 @@ Stop = CutOff | Suspended
 logger = logging.getLogger(__name__)
 DECLINED = "A person declined this call. Do not repeat it."
 EDITED = "A person changed the arguments before the call ran, to {arguments}."
+REPEATED = (
+    "A person declined an identical call, {call_id}, before. "
+    "It was not run and nobody was asked again; do not repeat it."
+)
 UNDECIDED = "This call needs a person's approval, which it does not have; it was not run."
 CANCELLED_BEFORE = "The turn was cancelled before this call was run."
 FAILED_BEFORE = "The turn failed before this call was run."
@@ -55,7 +59,7 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
         return turn
     undecided: dict[ToolCall, ReviewConfig] = {}
     if turn.setup.early_start:
-        turn, undecided = ask_about_open_calls(turn)
+        turn, undecided = await ask_about_open_calls(turn)
         waiting = [call for call in waiting if call not in undecided]
     results = dict(known)
     try:
@@ -68,7 +72,7 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     cut_off = any(isinstance(stop, CutOff) for stop in stops)
     if cut_off:
         _answer_rest(waiting, results, CANCELLED_BEFORE)
-    turn = await _settled(turn, results, whole=len(results) == len(assistant.tool_calls))
+    turn = await _settled(turn, assistant.tool_calls, results)
     if cut_off:
         settled = await propagate_state(turn)
         return Cancelled(ended(settled.state)) if isinstance(settled, Turn) else settled
@@ -94,22 +98,37 @@ def _paused(turn: Turn, suspended: list[Suspended]) -> Paused:
     return Paused(replace(state, pause_reason=suspended[0].reason), suspended[0].reason)
 
 
-async def _settled(turn: Turn, results: dict[str, ToolResult], *, whole: bool) -> Turn:
+async def _settled(turn: Turn, calls: tuple[ToolCall, ...], results: dict[str, ToolResult]) -> Turn:
     """Append the results, forget what was decided about them, count a batch of only errors.
 
-    A call that waits has been let past its gate, and is when it is run again.
+    A call that waits has been let past its gate, and is when it is run again. What was rejected is
+    remembered for the rest of the turn.
     """
-    state = turn.state
+    state, whole = turn.state, len(results) == len(calls)
     if state.decisions or state.verdicts:
         waiting = {result.tool_call_id for result in results.values() if result.is_interrupt}
         open_ones = {key: value for key, value in state.verdicts.items() if key not in results}
         verdicts = {**open_ones, **dict.fromkeys(waiting, False)} if waiting else open_ones
         decisions = {} if whole else {k: v for k, v in state.decisions.items() if k not in results}
-        turn = turn.with_state(replace(state, decisions=decisions, verdicts=verdicts))
+        rejected = {**_rejected(state, calls, results), **state.rejected}
+        turn = turn.with_state(
+            replace(state, decisions=decisions, verdicts=verdicts, rejected=rejected)
+        )
     failures = _failures(turn, results.values()) if whole else turn.state.tool_failures
     if failures != turn.state.tool_failures:
         turn = turn.with_state(replace(turn.state, tool_failures=failures))
     return await turn.put_results(results) if results else turn
+
+
+def _rejected(
+    state: AgentState, calls: tuple[ToolCall, ...], results: dict[str, ToolResult]
+) -> dict[str, str]:
+    """Return the ids of the calls of this batch that a person rejected, by fingerprint."""
+    return {
+        call.fingerprint: call.call_id
+        for call in reversed(calls)
+        if call.call_id in results and isinstance(state.decisions.get(call.call_id), Reject)
+    }
 
 
 def _failures(turn: Turn, results: Iterable[ToolResult]) -> int:
@@ -152,7 +171,7 @@ def _is_parallel(turn: Turn, call: ToolCall) -> bool:
 async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) -> Stop | None:
     """Settle one call; return what stopped the turn at it, if anything did."""
     reply = turn.state.decisions.get(call.call_id)
-    refused = _refused(turn, call, reply)
+    refused = await _refused(turn, call, reply)
     if refused is not None:
         results[call.call_id] = refused
         await _finish(turn, call, refused)
@@ -266,7 +285,7 @@ def _timed_out(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
     )
 
 
-def _refused(turn: Turn, call: ToolCall, reply: Decision | None) -> ToolResult | None:
+async def _refused(turn: Turn, call: ToolCall, reply: Decision | None) -> ToolResult | None:
     """Return the answer to a call that does not run, None for one that does."""
     match reply:
         case Reject():
@@ -278,10 +297,12 @@ def _refused(turn: Turn, call: ToolCall, reply: Decision | None) -> ToolResult |
         case Cancel() | Answer():
             return error_result(call, DECLINED, decision="cancel")
         case _:
-            return _cannot_run(turn, call, reply)
+            return await _cannot_run(turn, call, reply)
 
 
-def _cannot_run(turn: Turn, call: ToolCall, reply: Approve | Edit | None) -> ToolResult | None:
+async def _cannot_run(
+    turn: Turn, call: ToolCall, reply: Approve | Edit | None
+) -> ToolResult | None:
     tool = turn.setup.tools.get(call.name)
     if tool is None:
         return error_result(call, _no_such_tool(call.name, turn.setup.tools))
@@ -298,15 +319,23 @@ def _cannot_run(turn: Turn, call: ToolCall, reply: Approve | Edit | None) -> Too
         tool.validate(effective)
     except InvalidArguments as error:
         return error_result(call, f"The arguments do not fit; the call was not run.\n{error}")
-    return None if reply is not None or _is_free(turn, call) else error_result(call, UNDECIDED)
+    return None if reply is not None or await _is_free(turn, call) else _undecided(turn, call)
 
 
-def _is_free(turn: Turn, call: ToolCall) -> bool:
+def _undecided(turn: Turn, call: ToolCall) -> ToolResult:
+    """Return the answer to a gated call without a decision, which refers to an earlier one."""
+    first = turn.state.rejected.get(call.fingerprint)
+    if first is None:
+        return error_result(call, UNDECIDED)
+    return error_result(call, REPEATED.format(call_id=first), decision="repeated")
+
+
+async def _is_free(turn: Turn, call: ToolCall) -> bool:
     """Whether no gate wants a decision about the call: by its stored verdict, else by asking."""
     if not turn.setup.hooks.needs_approval:
         return True
     asked = turn.state.verdicts.get(call.call_id)
-    return ask_gates(turn, call) is None if asked is None else not asked
+    return await ask_gates(turn, call) is None if asked is None else not asked
 
 
 def _no_such_tool(name: str, tools: Iterable[str]) -> str:

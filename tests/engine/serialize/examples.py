@@ -146,4 +146,5 @@ def everything() -> AgentState:
         {"call_3": AgentState((message("i1", Message.user("inner")),), interrupt=APPROVAL)},
         2,
         {"runs": 10, "tokens": 5},
+        {"f" * 64: "call_0"},
     )
