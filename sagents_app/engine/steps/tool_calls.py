@@ -297,7 +297,10 @@ async def _refused(turn: Turn, call: ToolCall, reply: Decision | None) -> ToolRe
         case Cancel() | Answer():
             return error_result(call, DECLINED, decision="cancel")
         case _:
-            return await _cannot_run(turn, call, reply)
+            answer = await _cannot_run(turn, call, reply)
+            if answer is None or reply is None:
+                return answer
+            return replace(answer, decision=reply.type)
 
 
 async def _cannot_run(

@@ -364,7 +364,7 @@ class Deployed:
             "approved without the tool",
             Approve(),
             "Tool 'note' not found. Available are: lookup.",
-            None,
+            "approve",
         ),
     ],
     ids=lambda case: case.id,
