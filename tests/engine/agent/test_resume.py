@@ -554,7 +554,7 @@ async def test_a_question_is_answered_by_the_middleware_that_owns_it() -> None:
 class Papers(Interrupt):
     """An interrupt of a host's own."""
 
-    type = "test_signature"
+    type = "test_papers"
     papers: tuple[str, ...] = field(default=())
 
 
