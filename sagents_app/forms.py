@@ -7,7 +7,7 @@ edits like any other. Who may decide, and whether it is still open, is the servi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, assert_never
 
@@ -17,7 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from sagents_app import engine, hidden_characters
 from sagents_app.engine import canonical
-from sagents_app.engine.interrupts import DecisionType
+
+Kind = Literal["approve", "edit", "reject", "respond", "cancel"]
 
 JSONKind = Literal["any", "number", "object"]
 
@@ -62,7 +63,7 @@ class DecisionForm(forms.Form):
         data: Mapping[str, Any] | None = None,
         *,
         digest: str,
-        allowed: tuple[DecisionType, ...],
+        allowed: Collection[str],
         proposed: str = canonical.NOTHING,
         tool: engine.Tool | None = None,
     ) -> None:
@@ -83,7 +84,7 @@ class DecisionForm(forms.Form):
             schema = properties.get(name, {})
             field = _field_for(value, schema)
             if field is not None:
-                field.label = name
+                field.label = hidden_characters.escape(name)
                 self.fields[f"argument_{index}"] = field
                 self.arguments[f"argument_{index}"] = Argument(
                     name, value, str(schema.get("description") or "")
@@ -97,6 +98,16 @@ class DecisionForm(forms.Form):
         """Each argument that can be edited in a field of its own, in the call's order."""
         for field_name, argument in self.arguments.items():
             yield argument, self[field_name]
+
+    @property
+    def arguments_as_json(self) -> forms.BoundField | None:
+        """The field of all arguments together, where they are short enough for one."""
+        return self["arguments"] if "arguments" in self.fields else None
+
+    @property
+    def json_was_edited(self) -> bool:
+        """Whether that field was changed."""
+        return self.is_bound and "arguments" in self.changed_data
 
     @property
     def unoffered(self) -> int:
@@ -128,7 +139,7 @@ class DecisionForm(forms.Form):
                 ),
                 code="edited",
             )
-        if decision in ("reject", "respond"):
+        if decision in ("reject", "respond", "cancel"):
             for name in (*self.arguments, "arguments"):
                 self.errors.pop(name, None)
         if decision == "respond" and not cleaned.get("answer", "").strip():
@@ -160,21 +171,22 @@ class DecisionForm(forms.Form):
         try:
             self.tool.signature.validate(canonical.dump(edited))
         except engine.InvalidArguments as error:
-            self._add_problems(str(error))
+            self.add_refusal(str(error))
 
-    def _add_problems(self, told: str) -> None:
-        """Put each problem beside the field of the argument that it names."""
+    def add_refusal(self, told: str) -> None:
+        """Put each line of a refusal beside the field of the argument that it names."""
         fields = {argument.name: name for name, argument in self.arguments.items()}
-        whole = "arguments" if "arguments" in self.fields else None
-        in_json = "arguments" in self.changed_data
         for line in told.splitlines():
             path, _colon, problem = line.partition(": ")
-            field = None if in_json else fields.get(path.partition(".")[0])
-            self.add_error(field or whole, problem if field else line)
+            field = None if self.json_was_edited else fields.get(path.partition(".")[0])
+            if field is not None:
+                self.add_error(field, problem)
+            else:
+                self.add_error("arguments" if self.json_was_edited else None, line)
 
     def decision(self) -> engine.Decision:
         """Return what the reviewer decided; the form is valid."""
-        kind: DecisionType = self.cleaned_data["decision"]
+        kind: Kind = self.cleaned_data["decision"]
         note: str = self.cleaned_data["note"]
         match kind:
             case "approve":
@@ -185,6 +197,8 @@ class DecisionForm(forms.Form):
                 return engine.Reject(note=note)
             case "respond":
                 return engine.Respond(self.cleaned_data["answer"])
+            case "cancel":
+                return engine.Cancel()
             case _:
                 assert_never(kind)
 
