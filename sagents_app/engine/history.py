@@ -9,6 +9,7 @@ from typing import overload
 from sagents_app.engine.messages import Message
 
 RECENT = 64  # messages near the end that are kept apart, so that replacing one copies no more
+SHOWN = 3  # messages in a `repr`, which logs and error pages print
 
 
 class History(Sequence[Message]):
@@ -36,8 +37,11 @@ class History(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        at = self._position(index)
-        return self._older[at] if at < self._split else self._recent[at - self._split]
+        split = self._split  # `_position` written out: each step looks at the last messages
+        at = index if index >= 0 else index + split + self._recent_length
+        if not 0 <= at < split + self._recent_length:
+            raise IndexError(f"message {index} of {split + self._recent_length}")
+        return self._older[at] if at < split else self._recent[at - split]
 
     def __iter__(self) -> Iterator[Message]:
         yield from islice(self._older, self._split)
@@ -54,7 +58,9 @@ class History(Sequence[Message]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"History({list(self)!r})"
+        shown = [repr(message) for message in self[-SHOWN:]]
+        rest = [f"<{len(self) - SHOWN} more>"] if len(self) > SHOWN else []
+        return f"History([{', '.join(rest + shown)}])"
 
     def append(self, *messages: Message) -> History:
         """Return the history with `messages` at its end."""

@@ -303,10 +303,11 @@ def open_calls(messages: Sequence[Message]) -> tuple[int, Message, dict[str, Too
 
 def last_batch_index(messages: Sequence[Message]) -> int | None:
     """Return where the last batch's results are, behind which only user messages may have come."""
-    index = len(messages) - 1
-    while index >= 0 and messages[index].role == "user":
-        index -= 1
-    return index if index >= 0 and messages[index].role == "tool" else None
+    for index in range(len(messages) - 1, -1, -1):
+        role = messages[index].role
+        if role != "user":
+            return index if role == "tool" else None
+    return None
 
 
 def _answer_open_calls(state: AgentState, text: str) -> AgentState:

@@ -82,3 +82,8 @@ def test_histories_compare_by_their_messages():
     assert one != History(MESSAGES[1:3])
     assert one != object()
     assert repr(one) == f"History({MESSAGES[:2]!r})"
+
+
+def test_the_repr_of_a_long_history_is_short():
+    long = History(MESSAGES[:1] * 97).append(*MESSAGES[:3])
+    assert repr(long) == f"History([<97 more>, {repr(MESSAGES[:3])[1:-1]}])"
