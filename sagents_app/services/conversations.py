@@ -95,6 +95,19 @@ def rename_conversation(*, conversation: Conversation, title: str, actor: Any) -
         book.event("title_changed", {"title": title})
 
 
+def delete_conversation(*, conversation: Conversation, actor: Any) -> None:
+    """Delete a conversation and everything in it; a worker that drives it stops by itself.
+
+    Raises:
+        NotAllowed: neither the owner nor an operator.
+    """
+    may = conversation.owner_id == actor.pk or actor.has_perm("sagents_app.delete_conversation")
+    if not may:
+        raise NotAllowed(_("Only its owner may delete a conversation."))
+    with ledgers.writing():
+        Conversation.objects.filter(pk=conversation.pk).delete()
+
+
 def _checked(text: str) -> str:
     text = canonical.clean_text(text)
     if not text.strip():
