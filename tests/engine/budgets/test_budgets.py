@@ -325,6 +325,25 @@ async def test_what_people_declined_is_no_failure_of_the_tools() -> None:
     assert isinstance(outcome, Completed)
 
 
+@pytest.mark.parametrize("limit", [3, 20])
+async def test_a_model_that_repeats_a_rejected_call_asks_once_and_ends_cleanly(limit: int) -> None:
+    """B103: told plainly, refused unasked from then on, and counted against the limit."""
+    gate = HumanInTheLoop({"note": True})
+    same = FunctionModel(lambda request: calling(call(f"c{len(request.messages)}", text="same")))
+    notes = Notes()
+    agent = Agent(model=same, tools=[notes.tool], middlewares=[gate], max_runs=limit)
+    waiting = await agent.execute(asked())
+    assert isinstance(waiting, Interrupted)
+    outcome = await agent.resume(stored(waiting.state), {"c1": Reject()})
+    assert isinstance(outcome, Failed)
+    assert outcome.error.type in ("exceeded_max_runs", "exceeded_failure_count")
+    answers = told(outcome.state)
+    assert answers.pop("c1") == "A person declined this call. Do not repeat it."
+    assert len(answers) >= 2
+    assert all("c1" in text for text in answers.values())
+    assert notes.taken == []
+
+
 # asking for more
 
 

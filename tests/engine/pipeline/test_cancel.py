@@ -84,6 +84,7 @@ def after_deltas(number: int, switch: Switch) -> Callable[[Event], None]:
 
 
 async def test_a_cancel_between_deltas_keeps_the_partial_text() -> None:
+    """P-071: its own status and its own outcome, no error."""
     switch = Switch()
     model = ScriptedModel([ThinkingDelta(text="hm"), TextDelta("Hel", 1), TextDelta("lo", 1)])
     outcome = await Agent(model=model).execute(

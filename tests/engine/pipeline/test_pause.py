@@ -180,6 +180,20 @@ async def test_a_pause_behind_an_expansion_has_it_applied_exactly_once() -> None
     assert [one.text for one in model.requests[1].messages].count("material") == 1
 
 
+@pytest.mark.parametrize("status", ["stream_error", "cancelled", "length"])
+async def test_a_dead_reply_of_an_earlier_turn_does_not_disturb_a_pause_or_an_interrupt(
+    status: Any,
+) -> None:
+    """P-077: what is looked at is how this turn's own reply ended."""
+    dead = Message.assistant("Hel", status=status)
+    model = ScriptedModel(calling(call("c1")))
+    gate = HumanInTheLoop({"note": True})
+    agent = Agent(model=model, tools=[Notes().tool], middlewares=[gate])
+    state = asked(dead, Message.user("go on"))
+    assert isinstance(await agent.execute(state, should_pause=lambda: True), Paused)
+    assert isinstance(await agent.execute(state), Interrupted)
+
+
 async def test_pausing_again_and_again_loses_and_repeats_nothing() -> None:
     """One boundary at a time, as a drain that hands on at once would."""
     notes = Notes()
