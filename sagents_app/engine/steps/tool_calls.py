@@ -201,7 +201,7 @@ async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
         results[call.call_id] = error_result(call, BROKEN_OFF)
         raise
     results[call.call_id] = _told(result, reply)
-    await _finish(turn, call, results[call.call_id])
+    await _finish(turn, effective, results[call.call_id])
     return None
 
 
