@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -308,7 +309,8 @@ def _locked(interrupt: Interrupt) -> Interrupt:
 
 
 def _check_may_decide(row: Interrupt, conversation: Conversation, actor: Any) -> None:
-    actor = type(actor)._default_manager.get(pk=actor.pk)  # as it is now, not as it logged in
+    # As the user is now, not as it was at log-in.
+    actor = get_user_model()._default_manager.get(pk=actor.pk)
     refused = NotAllowed(_("You may not decide this request."))
     if not actor.is_active or tenant_of(actor) != conversation.tenant:
         raise refused

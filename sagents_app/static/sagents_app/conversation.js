@@ -27,7 +27,7 @@ function setPanel(html) {
   const [known, next] = [panel, fresh].map((one) => one.querySelector(".panel")?.dataset.key);
   if (known === next && panel.querySelector(".card")) return;
   const focused = panel.contains(document.activeElement);
-  panel.replaceChildren(...fresh.childNodes);
+  view.keeping(() => panel.replaceChildren(...fresh.childNodes));
   if (panel.querySelector(".card")) announce.textContent = words.textWaiting;
   else if (focused) document.getElementById("text")?.focus();
 }

@@ -15,7 +15,9 @@ export function handleForms(root, words) {
     const buttons = form.querySelectorAll("button");
     buttons.forEach((one) => (one.disabled = true));
     try {
-      const answer = await fetch(button?.formAction || form.action, {
+      // A button without an address of its own names the page's.
+      const address = button?.hasAttribute("formaction") ? button.formAction : form.action;
+      const answer = await fetch(address, {
         method: "POST",
         body: data,
         headers: { Accept: "application/json", "X-CSRFToken": words.csrf },
@@ -45,7 +47,7 @@ export function handleForms(root, words) {
   root.addEventListener("submit", (event) => {
     event.preventDefault();
     const { target: form, submitter } = event;
-    send(form, submitter?.formAction || submitter?.name ? submitter : null);
+    send(form, submitter);
   });
 
   composer?.elements.text.addEventListener("keydown", (event) => {

@@ -77,5 +77,5 @@ export function transcript(element, words) {
   }
 
   addCopyButtons(element);
-  return { put, append, endStream, toEnd };
+  return { put, append, endStream, keeping, toEnd };
 }
