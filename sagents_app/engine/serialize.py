@@ -362,27 +362,42 @@ def _expansion(data: Mapping[str, Any]) -> Expansion:
 
 
 def _dump_update(update: Mapping[str, Any]) -> Json:
-    data = dict(update)
-    if "todos" in data:
-        data["todos"] = [dataclasses.asdict(todo) for todo in todos.read(data["todos"])]
-    if "messages" in data:
-        data["messages"] = [dump_message(message) for message in data["messages"]]
-    if "sub_agents" in data:
-        inner = data["sub_agents"].items()
-        data["sub_agents"] = {key: None if one is None else dump_state(one) for key, one in inner}
-    return {key: canonical.to_json(value) for key, value in data.items()}
+    return {key: _dump_change(key, value) for key, value in update.items()}
+
+
+def _dump_change(field: str, value: Any) -> Any:
+    """Return a change of one field; what no state can hold is kept for whoever applies it."""
+    try:
+        match field:
+            case "todos":
+                return [dataclasses.asdict(todo) for todo in todos.read(value)]
+            case "messages":
+                return [dump_message(message) for message in value]
+            case "sub_agents":
+                return {key: None if one is None else dump_state(one) for key, one in value.items()}
+            case _:
+                return canonical.to_json(value)
+    except _UNREADABLE:
+        return canonical.to_json(value)
 
 
 def _update(data: Mapping[str, Any]) -> Json:
-    update = dict(data)
-    if "todos" in update:
-        update["todos"] = todos.read(update["todos"])
-    if "messages" in update:
-        update["messages"] = tuple(_message(message) for message in update["messages"])
-    if "sub_agents" in update:
-        inner = update["sub_agents"].items()
-        update["sub_agents"] = {key: None if one is None else load_state(one) for key, one in inner}
-    return update
+    return {key: _change(key, value) for key, value in data.items()}
+
+
+def _change(field: str, value: Any) -> Any:
+    try:
+        match field:
+            case "todos":
+                return todos.read(value)
+            case "messages":
+                return tuple(_message(message) for message in value)
+            case "sub_agents":
+                return {key: None if one is None else load_state(one) for key, one in value.items()}
+            case _:
+                return value
+    except _UNREADABLE:
+        return value
 
 
 def _interrupt(kind: type[Interrupt], values: Mapping[str, Any]) -> Interrupt:

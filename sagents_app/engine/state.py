@@ -62,11 +62,14 @@ class AgentState:
     """What a person rejected in this turn: the first call's id by `ToolCall.fingerprint`."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.messages, Sequence) or isinstance(self.messages, str):
+        # the exact types come first, since each step of a turn makes a few states
+        if type(self.messages) is not History and (
+            isinstance(self.messages, str) or not isinstance(self.messages, Sequence)
+        ):
             raise Misconfigured(f"messages are a sequence of Message, got {self.messages!r:.200}")
-        if not isinstance(self.metadata, Mapping):
+        if type(self.metadata) is not dict and not isinstance(self.metadata, Mapping):
             raise Misconfigured(f"metadata is a mapping, got {self.metadata!r:.200}")
-        if self.todos != () and not _are_todos(self.todos):
+        if type(self.todos) is not tuple or not all(isinstance(one, Todo) for one in self.todos):
             object.__setattr__(self, "todos", todos.read(self.todos))
 
     def history(self) -> History:
@@ -337,7 +340,3 @@ def _deep_merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, 
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         merged[key] = _deep_merge(known, value) if both and isinstance(known, Mapping) else value
     return merged
-
-
-def _are_todos(given: Any) -> bool:
-    return isinstance(given, tuple) and all(isinstance(one, Todo) for one in given)

@@ -606,3 +606,15 @@ class TestMetadata:
         result = ToolResult("c1", "plan", state_update={"todos": [{"id": 1, "content": "a"}]})
         loaded = serialize.load_result(json.loads(json.dumps(serialize.dump_result(result))))
         assert AgentState().merge(loaded.state_update or {}).todos == (Todo(1, "a"),)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"todos": ["x"]}, {"todos": 5}, {"messages": ["x"]}, {"sub_agents": {"c1": 1}}],
+    )
+    def test_an_unusable_state_change_does_not_keep_its_result_from_being_stored(
+        self, change: dict[str, Any]
+    ):
+        """R-020: the effect is finished; whoever applies the change says what is wrong with it."""
+        result = ToolResult("c1", "plan", (TextPart("done"),), state_update=change)
+        loaded = serialize.load_result(json.loads(json.dumps(serialize.dump_result(result))))
+        assert loaded == result
