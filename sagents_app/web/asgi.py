@@ -33,7 +33,8 @@ def get_application(settings_module: str = "") -> ProtocolTypeRouter:
     # The routes import models, which they can once the apps are loaded.
     from sagents_app.web.routing import websocket_urlpatterns
 
-    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+    # The stubs of channels want a class of their own where Django's path() is meant.
+    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))  # type: ignore[arg-type]
     return ProtocolTypeRouter({"http": http, "websocket": AllowedHostsOriginValidator(routes)})
 
 

@@ -21,6 +21,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from sagents_app.services import runs
+
 logger = logging.getLogger(__name__)
 
 TIME_LIMIT = 1.0
@@ -38,8 +40,6 @@ def live(request: HttpRequest) -> JsonResponse:
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 with "ready", or 503 with the parts that keep it from being ready."""
-    from sagents_app.services import runs
-
     parts = examine(PROBES)
     parts["draining"] = "yes" if runs.is_draining() else "no"
     is_ready = parts["draining"] == "no" and all(parts[probe.name] == "ok" for probe in PROBES)
