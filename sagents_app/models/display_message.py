@@ -33,6 +33,10 @@ class DisplayMessage(models.Model):
         HALT = "halt", _("halt")
         NOTIFICATION = "notification", _("notification")
         ERROR = "error", _("error")
+        IMAGE = "image", _("image")
+        FILE_REFERENCE = "file_reference", _("file")
+        STRUCTURED_DATA = "structured_data", _("data")
+        TODO_SNAPSHOT = "todo_snapshot", _("plan")
 
     class Status(models.TextChoices):
         """Where a tool call stands; everything else is completed."""
@@ -85,6 +89,24 @@ class DisplayMessage(models.Model):
             models.CheckConstraint(
                 condition=Q(message_type__in=("user", "assistant", "tool", "system")),
                 name="display_message_type_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    content_type__in=(
+                        *("text", "thinking", "tool_call", "tool_result", "halt", "notification"),
+                        *("error", "image", "file_reference", "structured_data", "todo_snapshot"),
+                    )
+                ),
+                name="display_message_content_type_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    status__in=(
+                        *("queued", "withdrawn", "pending", "executing"),
+                        *("completed", "failed", "interrupted", "cancelled"),
+                    )
+                ),
+                name="display_message_status_known",
             ),
         )
 

@@ -47,6 +47,10 @@ class InboxMessage(models.Model):
                 condition=Q(client_id__isnull=False),
                 name="inbox_client_id",
             ),
+            models.CheckConstraint(
+                condition=Q(status__in=("queued", "delivered", "withdrawn")),
+                name="inbox_status_known",
+            ),
         )
 
     def __str__(self) -> str:

@@ -148,6 +148,15 @@ class Interrupt(models.Model):
                 ),
                 name="interrupt_status_known",
             ),
+            models.CheckConstraint(
+                condition=Q(
+                    kind__in=(
+                        *("approval", "ask_user_question", "halt"),
+                        *("unknown_outcome", "budget", "unknown"),
+                    )
+                ),
+                name="interrupt_kind_known",
+            ),
         )
         permissions = (("decide_interrupt", _("Can decide review requests")),)
 
@@ -189,6 +198,12 @@ class InterruptDecision(models.Model):
         ordering = ("created_at", "pk")
         verbose_name = _("decision")
         verbose_name_plural = _("decisions")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(outcome__in=("accepted", "refused")),
+                name="interrupt_decision_outcome_known",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.outcome} {self.decision.get('type', '')} on {self.interrupt_id}"

@@ -8,6 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from sagents_app.models.conversation import Conversation
@@ -57,7 +58,7 @@ class Run(models.Model):
     )
     """Whoever's words or decision began it."""
     attempt = models.PositiveSmallIntegerField(default=0)
-    """How many workers have claimed it."""
+    """How many workers have claimed it; one that handed it over does not count."""
     worker = models.CharField(max_length=200, blank=True, default="")
     cause = models.TextField(blank=True, default="")
     """Why it failed, paused or was cancelled, in words."""
@@ -76,8 +77,13 @@ class Run(models.Model):
     input_tokens = models.PositiveBigIntegerField(default=0)
     output_tokens = models.PositiveBigIntegerField(default=0)
     model_calls = models.PositiveIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
+    """In the host's currency; None: nobody has told the price."""
     created_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
+    """When it was last given to the broker; None: the broker did not take it."""
     started_at = models.DateTimeField(null=True, blank=True)
+    """When its beginning was stored: words delivered, or decisions accepted."""
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[RunQuerySet] = RunQuerySet.as_manager()  # type: ignore[assignment]
@@ -101,6 +107,10 @@ class Run(models.Model):
                     )
                 ),
                 name="run_status_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(trigger__in=("message", "decision", "resume", "retry")),
+                name="run_trigger_known",
             ),
         )
 
@@ -139,6 +149,9 @@ class ToolExecution(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=("conversation", "call_id"), name="tool_execution_one_a_call"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=("started", "finished")), name="tool_execution_status_known"
             ),
         )
 
