@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EXPANDED = "The material of this result follows as messages."
+FLAGS = ("parallel", "retry_safe", "read_only", "asks_person")
 NO_OUTPUT = "(the tool returned nothing)"
 RunSync = Callable[..., Awaitable[Any]]
 Delegate = Callable[..., Awaitable[Any]]
@@ -62,6 +64,9 @@ class ToolOutput:
     """A tool's result: `content` for the model, `processed` for the program, `state` changes.
 
     An interrupt as `content` is a call that waits and changes the state meanwhile.
+
+    Raises:
+        Misconfigured: `state` is no mapping.
     """
 
     content: Any
@@ -69,6 +74,10 @@ class ToolOutput:
     state: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """Only what changes, for instance `{"todos": (...)}`; see `AgentState.merge`."""
     expansion: Expansion | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.state is not None and not isinstance(self.state, Mapping):
+            raise Misconfigured(f"state names changes by field, got {self.state!r:.200}")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -151,13 +160,12 @@ def _make(
 
     if isinstance(function, Tool) or not callable(function):
         raise Misconfigured(f"a tool is made of a function, got {function!r}")
-    name = name or str(getattr(function, "__name__", ""))
-    if not TOOL_NAME.fullmatch(name):
+    name = getattr(function, "__name__", "") if name is None else name
+    if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         raise Misconfigured(f"a tool's name is 1 to 64 of A-Z a-z 0-9 _ -, got {name!r}")
-    if timeout is not None and timeout <= 0:
-        raise Misconfigured(
-            f"tool {name!r}: the timeout is a number of seconds above 0, got {timeout!r}"
-        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Misconfigured(f"tool {name!r}: a generator has no result; return a value")
+    _check_options(name, timeout, {"description": description, "display_text": display_text}, flags)
     signature = schema.read_signature(function, context_type=ToolContext)
     return Tool(
         name=name,
@@ -169,6 +177,27 @@ def _make(
         display_text=display_text or humanized(name),
         **flags,
     )
+
+
+def _check_options(
+    name: str, timeout: Any, texts: Mapping[str, Any], flags: Mapping[str, Any]
+) -> None:
+    if timeout is not None and not (_is_number(timeout) and 0 < timeout < math.inf):
+        raise Misconfigured(
+            f"tool {name!r}: the timeout is a number of seconds above 0, got {timeout!r}"
+        )
+    for option, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise Misconfigured(f"tool {name!r}: {option} is a text, got {text!r:.200}")
+    for option, flag in flags.items():
+        if option not in FLAGS:
+            raise Misconfigured(f"tool {name!r}: unknown option {option!r}")
+        if not isinstance(flag, bool):
+            raise Misconfigured(f"tool {name!r}: {option} is True or False, got {flag!r:.200}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def humanized(name: str) -> str:
@@ -230,6 +259,14 @@ def result_of(call: ToolCall, returned: Any) -> ToolResult:
                 expansion=returned.expansion,
                 state_update=returned.state,
             )
+        case ToolResult():
+            return replace(
+                returned,
+                tool_call_id=call.call_id,
+                name=call.name,
+                content=_content(returned.content),
+                decision=None,
+            )
         case _:
             return ToolResult(call.call_id, call.name, _content(returned))
 
@@ -265,14 +302,15 @@ def _waiting(interrupt: Interrupt) -> str:
 
 
 def _content(value: Any) -> tuple[Part, ...]:
-    if value is None or value == "" or value == ():
-        return (TextPart(NO_OUTPUT),)
-    if isinstance(value, str):
-        return (TextPart(canonical.clean_text(value)),)
+    if value is None or isinstance(value, str):
+        return (TextPart(canonical.clean_text(str(value or "")) or NO_OUTPUT),)
     if isinstance(value, PARTS):
-        return (value,)
-    if isinstance(value, (list, tuple)) and all(isinstance(part, PARTS) for part in value):
-        return tuple(value)
+        value = (value,)
+    if isinstance(value, tuple | list) and all(isinstance(part, PARTS) for part in value):
+        if any(part != TextPart("") for part in value):
+            return tuple(value)
+        if value or isinstance(value, tuple):
+            return (TextPart(NO_OUTPUT),)
     from sagents_app.engine import schema
 
     return (TextPart(schema.to_text(value)),)
