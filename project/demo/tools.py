@@ -6,9 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from project.demo.models import Order
 from sagents_app.engine import Halt, ToolContext, ToolError, tool
+
+REFUNDED = "Refunded {amount:.2f} euros for order {number}."
 
 
 @tool(read_only=True)
@@ -39,9 +42,9 @@ def refund(number: str, amount: Decimal, reason: str, ctx: ToolContext) -> str:
         amount: Euros to pay back, at most the order's total.
         reason: Why, in one sentence; the reviewer reads it.
     """
-    order = _order(number)
+    order = _order(number, Order.objects.select_for_update())
     if order.refund_key == ctx.idempotency_key:
-        return f"Refunded {order.refunded} euros for order {number}."
+        return REFUNDED.format(amount=amount, number=number)
     if not 0 < amount <= order.total - order.refunded:
         left = order.total - order.refunded
         raise ToolError(f"{amount} euros cannot be refunded: {left} of order {number} are left.")
@@ -50,7 +53,7 @@ def refund(number: str, amount: Decimal, reason: str, ctx: ToolContext) -> str:
     if order.refunded == order.total:
         order.status = Order.Status.REFUNDED
     order.save()
-    return f"Refunded {amount} euros for order {number}."
+    return REFUNDED.format(amount=amount, number=number)
 
 
 @tool(retry_safe=True)
@@ -83,8 +86,9 @@ def check_dispute(number: str) -> str | Halt:
     )
 
 
-def _order(number: str) -> Order:
-    order = Order.objects.filter(number=number).exclude(status=Order.Status.DELETED).first()
+def _order(number: str, orders: QuerySet[Order] | None = None) -> Order:
+    orders = Order.objects.all() if orders is None else orders
+    order = orders.filter(number=number).exclude(status=Order.Status.DELETED).first()
     if order is None:
         known = ", ".join(Order.objects.values_list("number", flat=True))
         raise ToolError(f"There is no order {number!r}; there are {known}.")
