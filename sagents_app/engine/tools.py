@@ -223,24 +223,29 @@ def expand(
     Raises:
         InvalidExpansion: no messages, or one that is not a user or assistant message.
     """
-    inserted = (
-        tuple(messages)
-        if isinstance(messages, Iterable) and not isinstance(messages, str)
-        else None
-    )
-    if not inserted:
+    kept = None if result_content is None else parts_of(result_content)
+    expansion = Expansion(material(messages), kept)
+    return ToolOutput(parts_of(content), processed=processed, state=state, expansion=expansion)
+
+
+def material(messages: Any) -> tuple[Message, ...]:
+    """Return the messages that a tool hands over, each with an id of its own.
+
+    Raises:
+        InvalidExpansion: no messages, or one that is not a plain user or assistant message.
+    """
+    listed = isinstance(messages, Iterable) and not isinstance(messages, str)
+    given = tuple(messages) if listed else ()
+    if not given:
         raise InvalidExpansion(f"an expansion needs at least one message, got {messages!r:.200}")
-    for message in inserted:
+    for message in given:
         if not isinstance(message, Message):
             raise InvalidExpansion(f"an expansion holds messages, got {message!r:.200}")
         if message.role not in ("user", "assistant") or message.tool_calls:
             raise InvalidExpansion(
                 f"an expansion holds plain user and assistant messages, got role {message.role!r}"
             )
-    kept = None if result_content is None else parts_of(result_content)
-    copies = tuple(replace(message, id=fresh_id()) for message in inserted)
-    expansion = Expansion(copies, kept)
-    return ToolOutput(parts_of(content), processed=processed, state=state, expansion=expansion)
+    return tuple(replace(message, id=fresh_id()) for message in given)
 
 
 def result_of(call: ToolCall, returned: Any) -> ToolResult:

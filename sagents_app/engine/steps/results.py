@@ -8,9 +8,10 @@ from typing import Any
 from sagents_app.engine.errors import Misconfigured, StepFailed
 from sagents_app.engine.events import TodosChanged
 from sagents_app.engine.interrupts import Interrupt, MultipleInterrupts
-from sagents_app.engine.messages import Expansion, ToolResult
+from sagents_app.engine.messages import Expansion, Message, ToolResult
 from sagents_app.engine.outcomes import Interrupted, Outcome
-from sagents_app.engine.state import last_batch_index
+from sagents_app.engine.state import AgentState, last_batch_index
+from sagents_app.engine.tools import material
 from sagents_app.engine.turn import Turn, last_batch_results
 
 TOOLS_MAY_CHANGE = frozenset({"todos", "metadata", "sub_agents"})
@@ -31,15 +32,18 @@ async def propagate_state(turn: Turn) -> Turn | Outcome:
     tool_message = turn.state.messages[index]
     if not [result for result in tool_message.tool_results if result.state_update]:
         return turn
-    state, failure = turn.state, None
+    state, failure, applied = turn.state, None, []
     for result in tool_message.tool_results:
+        messages: tuple[Message, ...] = ()
         try:
+            messages = _messages(result)
             state = state.merge(_changes(result))
         except Exception as error:  # noqa: BLE001  # raised below, once the change is marked
             failure = StepFailed(f"tool {result.name!r} made an unusable state change: {error}")
-    applied = replace(tool_message, tool_results=tuple(map(_applied, tool_message.tool_results)))
+        applied.append(_applied(result, messages))
     before = turn.state.todos
-    turn = await turn.with_state(state).replace_message(index, applied)
+    marked = replace(tool_message, tool_results=tuple(applied))
+    turn = await turn.with_state(state).replace_message(index, marked)
     if turn.listening and turn.state.todos != before:
         await turn.emit(TodosChanged(turn.state.todos))
     if failure is not None:
@@ -50,15 +54,22 @@ async def propagate_state(turn: Turn) -> Turn | Outcome:
 def _changes(result: ToolResult) -> dict[str, Any]:
     changes = dict(result.state_update or {})
     changes.pop("messages", None)
-    if forbidden := sorted(set(changes) - TOOLS_MAY_CHANGE):
+    if forbidden := [str(name) for name in changes if name not in TOOLS_MAY_CHANGE]:
         known = ", ".join(sorted({*TOOLS_MAY_CHANGE, "messages"}))
         raise Misconfigured(f"a tool cannot change {', '.join(forbidden)}, only {known}")
+    for inner in dict(changes.get("sub_agents", {})).values():
+        if inner is not None and not isinstance(inner, AgentState):
+            raise Misconfigured(f"a sub-agent's state is an AgentState, got {inner!r:.200}")
     return changes
 
 
-def _applied(result: ToolResult) -> ToolResult:
+def _messages(result: ToolResult) -> tuple[Message, ...]:
+    given = (result.state_update or {}).get("messages", ())
+    return () if given == () or given == [] else material(given)
+
+
+def _applied(result: ToolResult, messages: tuple[Message, ...]) -> ToolResult:
     """Return the result with its changes marked as applied, and their messages as an expansion."""
-    messages = tuple((result.state_update or {}).get("messages", ()))
     if messages and result.expansion is not None:
         messages = (*result.expansion.messages, *messages)
     kept = None if result.expansion is None else result.expansion.result_content

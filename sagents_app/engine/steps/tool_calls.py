@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
+from sagents_app.engine import canonical
 from sagents_app.engine.decisions import Answer, Approve, Cancel, Decision, Edit, Reject, Respond
 from sagents_app.engine.errors import InvalidArguments, ObserverFailed, ToolError
 from sagents_app.engine.events import ToolFinished, ToolStarted
@@ -25,7 +28,14 @@ from sagents_app.engine.steps.approval import approval_request, ask_about_open_c
 from sagents_app.engine.steps.ending import ANSWERED_BY_PERSON, ended
 from sagents_app.engine.steps.results import propagate_state, stop_for
 from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
-from sagents_app.engine.turn import CutOff, Suspended, Turn, being_cancelled, undisturbed
+from sagents_app.engine.turn import (
+    CutOff,
+    Suspended,
+    Turn,
+    being_cancelled,
+    settle,
+    undisturbed,
+)
 
 Stop = CutOff | Suspended
 logger = logging.getLogger(__name__)
@@ -240,11 +250,7 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
     if tool.signature.context_name is not None:
         arguments[tool.signature.context_name] = turn.context(call)
     try:
-        work = (
-            tool.function(**arguments)
-            if tool.is_async
-            else turn.setup.run_sync(tool.function, **arguments)
-        )
+        work = tool.function(**arguments) if tool.is_async else _in_thread(turn, tool, arguments)
         if tool.timeout is None:
             returned = await turn.uninterrupted(work)
         else:
@@ -261,16 +267,30 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
             raise
         return error_result(call, _clean(error))
     except ToolError as error:
-        return error_result(call, str(error))
-    except Exception as error:
+        return error_result(call, canonical.to_text(error))
+    except (Exception, SystemExit) as error:  # a tool that calls `sys.exit` ends no worker
         logger.exception("tool %r failed on call %s", tool.name, call.call_id)
         return error_result(call, _clean(error))
     return result_of(call, returned)
 
 
+async def _in_thread(turn: Turn, tool: Tool, arguments: dict[str, Any]) -> Any:
+    """Return what a sync tool returns, also where it only made a coroutine."""
+    function = functools.partial(_contained, tool.function)
+    return await settle(await turn.setup.run_sync(function, **arguments))
+
+
+def _contained(function: Callable[..., Any], /, **arguments: Any) -> Any:
+    """Call a sync tool; no future can carry `StopIteration`, so that it would never be done."""
+    try:
+        return function(**arguments)
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error
+
+
 def _clean(error: BaseException) -> str:
     """Return an exception as the model may read it: its class and words, never a traceback."""
-    words = str(error).strip()
+    words = canonical.to_text(error).strip()
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
