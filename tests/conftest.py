@@ -19,7 +19,7 @@ import psycopg
 import pytest
 import redis
 
-from tests import services
+from tests import programs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,8 +28,8 @@ REQUIRED = os.environ.get("SAGENTS_REQUIRE_SERVICES", "") == "1"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for service in services.PROBES:
-        if item.get_closest_marker(service) and (reason := services.missing(service)):
+    for service in programs.PROBES:
+        if item.get_closest_marker(service) and (reason := programs.missing(service)):
             pytest.skip(reason)
 
 
@@ -54,7 +54,7 @@ def pytest_make_collect_report(collector):
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
     """A new, empty PostgreSQL database, dropped after the test (which carries `postgres`)."""
-    server = services.postgres_server()
+    server = programs.postgres_server()
     name = f"sagents_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -65,14 +65,14 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture
 def redis_url(tmp_path: Path) -> Iterator[str]:
     """An empty Redis for this test alone (which carries `redis`)."""
-    program = services.redis_program()
+    program = programs.redis_program()
     if program is None:
-        url = services.redis_server()
+        url = programs.redis_server()
         with redis.Redis.from_url(url) as client:
             client.flushdb()
         yield url
         return
-    port = services.free_port()
+    port = programs.free_port()
     url = f"redis://127.0.0.1:{port}/0"
     command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(tmp_path)]
     with subprocess.Popen(
@@ -109,7 +109,7 @@ def browser() -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         chromium = playwright.chromium.launch(
-            executable_path=services.chromium_program(), args=services.CHROMIUM_ARGUMENTS
+            executable_path=programs.chromium_program(), args=programs.CHROMIUM_ARGUMENTS
         )
         yield chromium
         chromium.close()

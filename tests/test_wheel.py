@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests import processes
-from tests.services import ROOT
+from tests.programs import ROOT
 
 ADMIN = {"username": "ada", "password": "correct horse battery"}
 
@@ -162,3 +162,66 @@ def test_the_readmes_project_serves_its_pages(python, shop, env, database):
             assert client.get("/admin/").status_code == 200
         assert process.stop() == 0
     assert "Traceback" not in process.output
+
+
+STORY = '''
+"""A customer asks, the agent wants to refund, a reviewer approves, the agent goes on."""
+
+import django
+
+django.setup()
+
+from django.contrib.auth.models import Permission, User
+from sagents_app.engine import Approve
+from sagents_app.models import Interrupt, Run
+from sagents_app.services import conversations, interrupts, runs
+
+
+def work():
+    for run in Run.objects.live():
+        runs.drive_run(run_id=run.pk)
+
+
+customer = User.objects.create_user("customer")
+reviewer = User.objects.create_user("reviewer", is_staff=True)
+reviewer.user_permissions.add(Permission.objects.get(codename="decide_interrupt"))
+
+conversation = conversations.create_conversation(agent="shop", owner=customer)
+conversations.post_message(conversation=conversation, text="My money, please", actor=customer)
+work()
+conversation.refresh_from_db()
+row = Interrupt.objects.get(conversation=conversation)
+print(conversation.status, row.tool_name, row.status)
+
+interrupts.decide_interrupt(
+    interrupt=row, decision=Approve(), actor=reviewer, digest=row.digest
+)
+work()
+conversation.refresh_from_db()
+row.refresh_from_db()
+print(conversation.status, row.tool_name, row.status)
+for shown in conversation.display_messages.order_by("number"):
+    print(shown.message_type, shown.content)
+'''
+
+SCRIPT = """
+def _reply(request):
+    from sagents_app.engine import Message, ToolCall
+    if request.messages[-1].tool_results:
+        return f"It says: {request.messages[-1].tool_results[0].text}"
+    return Message.assistant(
+        tool_calls=[ToolCall("call_1", "refund", {"order": "7", "amount": 12})]
+    )
+"""
+
+
+def test_the_approval_plays_in_the_readmes_project(python, shop, env, database):
+    agent = shop / "shop/agents.py"
+    assert agent.read_text().count('ScriptedModel("Hello!")') == 1
+    agent.write_text(agent.read_text().replace('"Hello!"', "_reply") + SCRIPT)
+    (shop / "story.py").write_text(STORY)
+
+    said = run(python, "-W", "error", "story.py", cwd=shop, env=env).splitlines()
+
+    assert said[:2] == ["interrupted refund pending", "idle refund approved"]
+    assert "Refunded 12 for order 7." in "".join(said[2:])

@@ -6,7 +6,7 @@ import tomllib
 
 from packaging.requirements import Requirement
 
-from tests.services import ROOT
+from tests.programs import ROOT
 
 
 def read(name):

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from project import environment, secret_key
 from tests import processes
-from tests.services import ROOT
+from tests.programs import ROOT
 
 PRODUCTION = {
     name: value
