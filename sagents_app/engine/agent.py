@@ -209,9 +209,11 @@ class Agent:
             acting_user=acting_user,
             within=within,
         )
-        if state.interrupt is not None:
-            return Interrupted(state, state.interrupt)
-        return await self._drive(replace(state, pause_reason=None), options, None)
+        interrupt = state.interrupt
+        if interrupt is not None and not resume.is_accepted(state):
+            return Interrupted(state, interrupt)
+        state = replace(state, interrupt=None, pause_reason=None)
+        return await self._drive(state, options, interrupt)
 
     async def resume(
         self,
@@ -248,8 +250,8 @@ class Agent:
             within=within,
         )
         interrupt = state.interrupt
-        resume.check_replies(self.setup, state, replies)
-        return await self._drive(resume.accept(state, replies), options, interrupt)
+        state = replace(self.accept(state, replies), interrupt=None)
+        return await self._drive(state, options, interrupt)
 
     def turn(
         self,

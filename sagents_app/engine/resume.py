@@ -96,9 +96,21 @@ def _only_approvals(interrupt: Interrupt) -> bool:
 
 
 def accept(state: AgentState, replies: Mapping[str, Decision]) -> AgentState:
-    """Return the state with the checked replies in it, waiting no more."""
-    return replace(
-        state, interrupt=None, pause_reason=None, decisions={**state.decisions, **replies}
+    """Return the state with the checked replies in it, waiting no more.
+
+    An interrupt that no call raised stays beside its replies: it stands nowhere else, and it is
+    settled when the turn goes on.
+    """
+    asked = state.interrupt
+    own = asked if asked is not None and raised_by_no_call(asked) else None
+    decisions = {**state.decisions, **replies}
+    return replace(state, interrupt=own, pause_reason=None, decisions=decisions)
+
+
+def is_accepted(state: AgentState) -> bool:
+    """Whether the interrupt on the state has its replies, so that the turn may go on."""
+    return state.interrupt is not None and all(
+        call_id in state.decisions for call_id in open_call_ids(state.interrupt)
     )
 
 

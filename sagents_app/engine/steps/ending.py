@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sagents_app.engine.errors import UntilToolNotCalled
-from sagents_app.engine.messages import Message
 from sagents_app.engine.outcomes import Completed, Failed, Outcome, Paused
 from sagents_app.engine.state import AgentState, open_calls
 from sagents_app.engine.steps.results import stop_for, waiting_for
@@ -76,12 +75,3 @@ def needs_response(state: AgentState) -> bool:
 def ended(state: AgentState) -> AgentState:
     """Return the state between two turns: nothing is counted, decided or waited for."""
     return AgentState(state.messages, state.todos, state.metadata)
-
-
-def last_reply(turn: Turn) -> Message | None:
-    """Return the assistant message that ends the history, or whose results do."""
-    batch = open_calls(turn.state.messages)
-    if batch is not None:
-        return batch[1]
-    last = turn.state.messages[-1] if turn.state.messages else None
-    return last if last is not None and last.role == "assistant" else None

@@ -598,6 +598,37 @@ async def test_an_owner_may_go_on_waiting_without_a_model_call() -> None:
     assert told(done.state) == {"c1": "all signed"}
 
 
+async def test_replies_may_be_stored_first_and_the_state_driven_on_by_another_process() -> None:
+    """B015: for a call's interrupt, and for one that a hook raised and no call stands for."""
+
+    class Asking(Middleware):
+        def after_model(self, state: AgentState) -> Any:
+            if state.metadata.get("signed"):
+                return state
+            return Papers(papers=("a",))
+
+        def restorable_interrupt(self, interrupt: Interrupt) -> bool:
+            return isinstance(interrupt, Papers)
+
+        def handle_resume(self, interrupt: Interrupt, replies: Any, state: AgentState) -> Any:
+            if not isinstance(interrupt, Papers):
+                return None
+            return state.put_metadata("signed", replies["test_papers"].type)
+
+    stack = [HumanInTheLoop({"note": True}), Asking()]
+    agent, notes = gated(calling(call("c1", text="a")), "done", middlewares=stack)
+    waiting = await agent.execute(asked())
+    assert isinstance(waiting, Interrupted)
+    assert waiting.interrupt == Papers(papers=("a",))
+    accepted = stored(agent.accept(waiting.state, {"test_papers": Approve()}))
+    second = await agent.execute(accepted)
+    assert isinstance(second, Interrupted)
+    assert second.state.metadata == {"signed": "approve"}
+    done = await agent.execute(stored(agent.accept(second.state, {"c1": Approve()})))
+    assert isinstance(done, Completed)
+    assert notes.taken == ["a"]
+
+
 async def test_an_owner_that_raises_fails_the_turn() -> None:
     """P-110."""
 

@@ -395,6 +395,27 @@ async def test_a_granted_budget_is_used_up_and_asked_about_again(case: Granted) 
     assert len(notes.taken) == case.used
 
 
+@pytest.mark.parametrize("reply", [Approve(), Edit({"limit": 4}), Reject("no")], ids=str)
+async def test_a_reply_that_was_accepted_and_stored_is_settled_by_whoever_drives_on(
+    reply: Any,
+) -> None:
+    """B015: a host stores the reply first; the request stands beside it until then."""
+    agent, notes = asking(endless())
+    waiting = await agent.execute(asked())
+    accepted = stored(agent.accept(waiting.state, {"budget": reply}))
+    again = stored(agent.accept(accepted, {"budget": reply}))
+    assert again == accepted
+    outcome = await agent.execute(again)
+    assert outcome.state.decisions == {}
+    if isinstance(reply, Reject):
+        assert isinstance(outcome, Failed)
+        assert str(outcome.error).endswith(": no")
+    else:
+        assert isinstance(outcome, Interrupted)
+        assert outcome.interrupt == BudgetRequest(4, used=4)
+    assert len(notes.taken) == (2 if isinstance(reply, Reject) else 4)
+
+
 async def test_a_second_approval_grants_the_same_amount_again() -> None:
     agent, notes = asking(endless())
     outcome: Any = await agent.execute(asked())

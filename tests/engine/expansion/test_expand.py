@@ -122,11 +122,24 @@ async def test_a_refusal_inside_a_tool_is_an_ordinary_error_result(case: Refused
         """Load."""
         return expand("all", case.messages)
 
-    model = ScriptedModel(calling(call(name="load")), "done")
+    model = ScriptedModel(calling(call("c1", "load")), "done")
     outcome = await Agent(model=model, tools=[load]).execute(asked())
     assert isinstance(outcome, Completed)
     assert results(outcome.state)["c1"].is_error
     assert case.problem in told(outcome.state)["c1"]
+
+
+async def test_messages_among_the_changes_follow_those_of_the_expansion() -> None:
+    """E-007: both are material of one call, in this order."""
+
+    @tool
+    def load() -> ToolOutput:
+        """Load."""
+        return expand("all", [MATERIAL], state={"messages": (Message.user("more"),)})
+
+    model = ScriptedModel(calling(call("c1", "load")), "done")
+    await Agent(model=model, tools=[load]).execute(asked())
+    assert [one.text for one in model.requests[1].messages[3:]] == ["material", "more"]
 
 
 async def test_a_tool_expands_and_changes_the_state_and_hands_a_value_over() -> None:
@@ -138,7 +151,7 @@ async def test_a_tool_expands_and_changes_the_state_and_hands_a_value_over() -> 
         """Load."""
         return expand("all", [MATERIAL], state={"todos": todos}, processed={"pages": 3})
 
-    model = ScriptedModel(calling(call(name="load")), "done")
+    model = ScriptedModel(calling(call("c1", "load")), "done")
     outcome = await Agent(model=model, tools=[load]).execute(asked())
     assert isinstance(outcome, Completed)
     assert outcome.state.todos == todos
