@@ -267,12 +267,6 @@ LOGGING = {
 # --- The agents
 
 SAGENTS_MODEL = environment.text("SAGENTS_MODEL")
-# The providers' own names for an address and a key are understood as well.
-_provider = SAGENTS_MODEL.partition(":")[0].upper()
-SAGENTS_MODEL_BASE_URL = environment.text(
-    "SAGENTS_MODEL_BASE_URL", environment.text(f"{_provider}_BASE_URL")
-)
-SAGENTS_MODEL_API_KEY = environment.text(
-    "SAGENTS_MODEL_API_KEY", environment.text(f"{_provider}_API_KEY")
-)
+SAGENTS_MODEL_BASE_URL = environment.text("SAGENTS_MODEL_BASE_URL")
+SAGENTS_MODEL_API_KEY = environment.text("SAGENTS_MODEL_API_KEY")
 SAGENTS_TENANT = environment.text("SAGENTS_TENANT")

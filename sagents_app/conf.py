@@ -1,6 +1,7 @@
 """The app's settings: every `SAGENTS_*` name, its type, its default and what values it refuses.
 
-Only this module reads them; it reads Django's settings, never the environment.
+Only this module reads them, and it reads Django's settings; of the environment only the variables
+in which providers' own tools keep keys and addresses, such as `OPENAI_API_KEY`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Configuration:
     """The values in force."""
 
     model: str = ""
-    """`provider:name` of the agents' model, `openai:gpt-5`; empty for the scripted demo model."""
+    """`provider:name` of the agents' model, then of its fallbacks, with commas; may be empty."""
     model_base_url: str = ""
     """Where that provider's protocol is served; empty for the provider's own address."""
     model_api_key: str = field(default="", repr=False)
@@ -154,9 +155,13 @@ def models() -> list[ChatModel]:
         Misconfigured: the value, or a variable that its provider needs, is wrong or missing.
 
     """
-    named = current().model
-    if not named:
+    configured = current()
+    if not configured.model:
         return []
     from sagents_app.engine.chat_models import by_name
 
-    return by_name.models_from_names(named, os.environ)
+    own = {
+        by_name.ANY_BASE_URL: configured.model_base_url,
+        by_name.ANY_KEY: configured.model_api_key,
+    }
+    return by_name.models_from_names(configured.model, {**os.environ, **own})

@@ -6,6 +6,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from sagents_app import conf
+from sagents_app.engine import Misconfigured
 
 
 def tenant_of(user):
@@ -35,6 +36,27 @@ def test_the_key_is_not_shown():
     with override_settings(SAGENTS_MODEL_API_KEY="sk-secret"):
         assert conf.current().model_api_key == "sk-secret"
         assert "sk-secret" not in repr(conf.current())
+
+
+def test_no_model_is_named_by_default():
+    assert conf.models() == []
+
+
+def test_the_named_models_are_made_with_the_settings_address(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with override_settings(
+        SAGENTS_MODEL="openai:large,openai:small", SAGENTS_MODEL_BASE_URL="http://127.0.0.1:9/v1"
+    ):
+        assert [model.name for model in conf.models()] == ["openai:large", "openai:small"]
+
+
+def test_a_key_that_the_providers_tools_know_is_found(monkeypatch):
+    with override_settings(SAGENTS_MODEL="openai:large"):
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        with pytest.raises(Misconfigured, match="OPENAI_API_KEY"):
+            conf.models()
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody")
+        assert len(conf.models()) == 1
 
 
 @dataclass(frozen=True)

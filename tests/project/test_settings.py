@@ -108,12 +108,6 @@ def test_a_worker_may_pool_its_database_connections(load):
     assert not database.get("CONN_MAX_AGE")
 
 
-def test_a_providers_own_variables_are_understood(load):
-    settings = load(**PRODUCTION, SAGENTS_MODEL="openai:m", OPENAI_API_KEY="k")
-    assert settings["SAGENTS_MODEL_API_KEY"] == "k"
-    assert settings["SAGENTS_MODEL_BASE_URL"] == ""
-
-
 def test_mail_goes_where_its_url_says(monkeypatch):
     monkeypatch.setenv("EMAIL_URL", "smtp://me:p%40ss@mail.example.org:587?tls=1")
     server = environment.mail_server("EMAIL_URL", default=environment.CONSOLE_MAIL)
