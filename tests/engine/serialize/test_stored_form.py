@@ -25,6 +25,7 @@ from sagents_app.engine import (
     Interrupted,
     InvalidState,
     Message,
+    Misconfigured,
     MultipleInterrupts,
     Question,
     Reject,
@@ -251,6 +252,16 @@ class TestInterrupts:
 
         loaded = serialize.load_interrupt({"type": "test_odd", "value": 2})
         assert loaded == Odd(value=2)
+
+    def test_a_kind_needs_a_type_that_no_other_has(self):
+        """R-007: a stored type names one kind; the same class made again is the same kind."""
+        with pytest.raises(Misconfigured, match="Copy needs a `type` of its own, got 'halt'"):
+            type("Copy", (Interrupt,), {"type": "halt", "__module__": __name__})
+        with pytest.raises(Misconfigured, match="Halt needs a `type` of its own, got 'halt'"):
+            type("Halt", (Interrupt,), {"type": "halt", "__module__": __name__})
+        with pytest.raises(Misconfigured, match="Bare needs a `type` of its own, got ''"):
+            type("Bare", (Interrupt,), {})
+        assert serialize.load_interrupt({"type": "halt", "message": "x"}) == Halt("x")
 
     @pytest.mark.parametrize(
         "data",
