@@ -63,7 +63,10 @@ class UsageDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishDelta:
-    """The reply's end as the provider sees it. A stream without one has died."""
+    """The reply's end as the provider sees it. A stream without one has died.
+
+    Of several, the first that says why the reply was cut stands.
+    """
 
     status: Literal["complete", "length", "content_filtered"] = "complete"
     stop_details: Mapping[str, Any] | None = None
@@ -127,6 +130,11 @@ class Accumulator:
         """Whether nothing has come that could be shown or run."""
         return not (self._texts or self._thinking or self._calls or self.reply)
 
+    def begins_call(self, delta: ToolCallDelta) -> bool:
+        """Whether `delta` names a call that has had no name so far."""
+        call = self._find(delta)
+        return bool(delta.name) and (call is None or not call.name)
+
     def add(self, delta: Delta) -> None:
         """Fold one delta in."""
         match delta:
@@ -139,7 +147,8 @@ class Accumulator:
             case UsageDelta():
                 self.usage = delta.usage
             case FinishDelta():
-                self.finish = delta
+                if self.finish is None or self.finish.status == "complete":
+                    self.finish = delta
             case ReplyDelta():
                 self.reply = delta.message
             case AttemptFailed():

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from sagents_app.engine.chat_model import ChatModel
 from sagents_app.engine.errors import EngineError, HookFailed, ObserverFailed, TurnError
 from sagents_app.engine.events import Event, MessageAdded, MessageReplaced
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import Interrupt
 from sagents_app.engine.messages import Message, ToolCall, ToolResult
 from sagents_app.engine.middleware import Middleware
@@ -133,14 +134,14 @@ class Drive:
         self.used_ids: set[str] | None = None
         self.seen = 0
         self.patches = 0
-        self.wire: list[Message] = []
+        self.wire = History()
         self.started = time.monotonic()
         self.cancel_signal: asyncio.Future[None] | None = None
 
     def forget(self, index: int) -> None:
         """Check the history from message `index` again before it is sent."""
         if index < self.seen:
-            self.seen, self.patches, self.wire = 0, 0, []
+            self.seen, self.patches, self.wire = 0, 0, History()
 
 
 @dataclass(frozen=True, slots=True)

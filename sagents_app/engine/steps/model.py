@@ -18,6 +18,7 @@ from sagents_app.engine.events import (
     ToolCallSeen,
     UsageReported,
 )
+from sagents_app.engine.history import History
 from sagents_app.engine.interrupts import Interrupt
 from sagents_app.engine.messages import (
     PARTS,
@@ -149,9 +150,9 @@ async def _fold(turn: Turn, model: ChatModel, batch: Iterable[Delta], folded: Ac
             await _restart(turn, folded)
             shown.clear()
             continue
-        folded.add(delta)
-        if isinstance(delta, ToolCallDelta) and delta.name and turn.listening:
+        if turn.listening and isinstance(delta, ToolCallDelta) and folded.begins_call(delta):
             await turn.emit(ToolCallSeen(delta.name, delta.index, delta.call_id))
+        folded.add(delta)
         if not isinstance(delta, ReplyDelta):
             shown.append(delta)
     if shown and turn.listening:
@@ -166,8 +167,9 @@ async def _restart(turn: Turn, folded: Accumulator) -> None:
 
 
 async def _cancelled(turn: Turn, folded: Accumulator) -> Outcome:
-    if not folded.is_empty:
-        turn = await _append(turn, folded.message(cancelled=True))
+    partial = folded.message(cancelled=True)
+    if partial.content or partial.tool_calls:
+        turn = await _append(turn, partial)
         if turn.state.messages[-1].tool_calls:
             turn = await _answer(turn, turn.state.messages[-1], CANCELLED_CALL)
     return Cancelled(ended(turn.state))
@@ -299,7 +301,7 @@ def _check(turn: Turn, messages: Sequence[Message], index: int) -> int:
     if message.role == "tool":
         _patch(turn, messages, index)  # results without their calls: no provider takes them
     elif turn.drive.patches:
-        turn.drive.wire.append(message)
+        turn.drive.wire = turn.drive.wire.append(message)
     return index + 1
 
 
@@ -313,17 +315,37 @@ def _check_batch(
     ids = [call.call_id for call in message.tool_calls]
     if len(behind) == 1 and [result.tool_call_id for result in behind[0].tool_results] == ids:
         if turn.drive.patches:
-            turn.drive.wire.extend((message, *behind))
+            turn.drive.wire = turn.drive.wire.append(message, *behind)
         return
-    _patch(turn, turn.state.messages, index)
+    messages = turn.state.messages
+    _patch(turn, messages, index)
+    if missing := [call_id for call_id in ids if call_id not in found]:
+        found |= _further_on(messages, index + 1 + len(behind), missing)
     results = [
         found.get(call.call_id) or error_result(call, UNANSWERED) for call in message.tool_calls
     ]
-    turn.drive.wire.extend((message, Message.tool(*results)))
+    turn.drive.wire = turn.drive.wire.append(message, Message.tool(*results))
+
+
+def _further_on(
+    messages: Sequence[Message], start: int, call_ids: Iterable[str]
+) -> dict[str, ToolResult]:
+    """Return results that stand behind other messages, up to where their call's id is used again.
+
+    Such a call did run, and to say that it did not would be a lie.
+    """
+    wanted, found = set(call_ids), {}
+    for index in range(start, len(messages)):
+        message = messages[index]
+        wanted.difference_update(call.call_id for call in message.tool_calls)
+        for result in message.tool_results:
+            if result.tool_call_id in wanted:
+                found.setdefault(result.tool_call_id, result)
+    return found
 
 
 def _patch(turn: Turn, messages: Sequence[Message], index: int) -> None:
     """Begin, with the first fault at `index`, to keep a repaired copy beside the history."""
     if not turn.drive.patches:
-        turn.drive.wire = list(messages[:index])
+        turn.drive.wire = History(messages[:index])
     turn.drive.patches += 1
