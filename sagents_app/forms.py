@@ -233,7 +233,7 @@ class JSONTextField(forms.CharField):
     def __init__(self, value: Any, *, kind: JSONKind = "any", rows: int = 0) -> None:
         text = hidden_characters.escape(json.dumps(value, indent=2, ensure_ascii=False))
         self.kind = kind
-        rows = rows or min(12, text.count("\n") + len(text) // 90 + 1)
+        rows = rows or min(12, text.count("\n") + len(text) // 60 + 1)
         attrs = {"rows": rows, "spellcheck": "false", "autocomplete": "off", "class": "json"}
         widget: forms.Widget = forms.Textarea(attrs=attrs)
         if kind == "number":

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from sagents_app import engine
-from sagents_app.admin import access, bulk, deciding, filters, request_page, shown, words
+from sagents_app.admin import access, arguments, bulk, deciding, filters, request_page, words
 from sagents_app.forms import LONGEST_NOTE, DecisionForm
 from sagents_app.models import Interrupt
 from sagents_app.models.conversation import tenant_of
@@ -109,7 +109,7 @@ class InterruptAdmin(access.ReadOnlyAdmin):
     def request_column(self, row: Interrupt) -> str:
         """Return what the tool will do, and with what."""
         return self._column(
-            "request", row, summary=shown.summary(getattr(row, "arguments_start", ""))
+            "request", row, summary=arguments.summary(getattr(row, "arguments_start", ""))
         )
 
     @admin.display(description=_("Agent"), ordering="conversation__agent_name")

@@ -13,10 +13,12 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 
 from sagents_app import engine, hidden_characters
-from sagents_app.admin import shown, words
-from sagents_app.admin.shown import Shown, ShownArgument
+from sagents_app.admin import arguments, words
+from sagents_app.admin.arguments import Argument
 from sagents_app.engine import canonical
 from sagents_app.models import DisplayMessage, Interrupt, InterruptDecision
+from sagents_app.presenters import frames, values
+from sagents_app.presenters.values import Shown
 from sagents_app.services import agents, display, interrupts
 
 MOST_TURNS = 8
@@ -38,6 +40,7 @@ class Turn:
     """One row of the transcript before the request."""
 
     role: str
+    kind: str
     who: str
     shown: Shown
 
@@ -106,6 +109,11 @@ class RequestPage:
         return reverse("admin:sagents_app_interrupt_status", args=[self.interrupt.pk])
 
     @property
+    def socket_url(self) -> str:
+        """Where the conversation's news come from."""
+        return f"/{frames.SOCKET_PATH}"
+
+    @property
     def transcript_url(self) -> str:
         """The conversation's transcript in the admin."""
         return reverse(
@@ -135,25 +143,30 @@ class RequestPage:
         """What this site knows of the request, in the order in which it is asked for."""
         interrupt, conversation = self.interrupt, self.interrupt.conversation
         facts = [
-            Fact(label=_("Agent"), shown=shown.show_text(words.agent_path(interrupt))),
-            Fact(label=_("Asked for by"), shown=shown.show_text(conversation.owner.get_username())),
+            Fact(label=_("Agent"), shown=values.show_text(words.agent_path(interrupt))),
+            Fact(
+                label=_("Asked for by"), shown=values.show_text(conversation.owner.get_username())
+            ),
             Fact(
                 label=_("Conversation"),
-                shown=shown.show_text(str(conversation)),
+                shown=values.show_text(str(conversation)),
                 url=conversation_url(conversation) or self.transcript_url,
             ),
-            Fact(label=_("Asked"), at=interrupt.created_at),
+            Fact(
+                label=_("Waiting since") if interrupt.is_pending else _("Asked at"),
+                at=interrupt.created_at,
+            ),
         ]
         if interrupt.tool_name:
-            facts.insert(0, Fact(label=_("Tool"), shown=shown.show_text(interrupt.tool_name)))
+            facts.insert(0, Fact(label=_("Tool"), shown=values.show_text(interrupt.tool_name)))
         if interrupt.expires_at:
             facts.append(Fact(label=_("Expires"), at=interrupt.expires_at))
         return facts
 
     @cached_property
-    def arguments(self) -> list[ShownArgument]:
+    def arguments(self) -> list[Argument]:
         """The arguments as proposed, decided and executed."""
-        return shown.show_arguments(
+        return arguments.side_by_side(
             self.interrupt.arguments,
             decided=self.decided_arguments,
             executed=self.interrupt.executed_arguments or None,
@@ -185,12 +198,12 @@ class RequestPage:
     @property
     def raw(self) -> Shown:
         """The stored request as JSON, for kinds that today's code does not know."""
-        return shown.show_value(self.interrupt.payload)
+        return values.show_value(self.interrupt.payload)
 
     @property
     def known(self) -> Shown:
         """What is known of a call whose outcome nobody recorded."""
-        return shown.show_text(str(self.interrupt.payload.get("known") or ""))
+        return values.show_text(str(self.interrupt.payload.get("known") or ""))
 
     @property
     def outcome(self) -> str:
@@ -201,7 +214,7 @@ class RequestPage:
     def note(self) -> Shown | None:
         """What the reviewer wrote, or answered in the tool's place."""
         text = self.interrupt.note or str((self.interrupt.decision or {}).get("text") or "")
-        return shown.show_text(text) if text else None
+        return values.show_text(text) if text else None
 
     @cached_property
     def result(self) -> Shown | None:
@@ -211,7 +224,7 @@ class RequestPage:
             tool_call_id=self.interrupt.tool_call_id,
             content_type=DisplayMessage.Kind.TOOL_RESULT,
         ).first()
-        return None if row is None else shown.show_text(display.to_text(row))
+        return None if row is None else values.show_text(display.to_text(row))
 
     @cached_property
     def batch(self) -> Sequence[Companion]:
@@ -220,7 +233,7 @@ class RequestPage:
         return [
             Companion(
                 title=str(row),
-                summary=shown.summary(row.arguments),
+                summary=arguments.summary(row.arguments),
                 status=row.status,
                 status_label=row.get_status_display(),
                 url=page_url(row),
@@ -233,15 +246,21 @@ class RequestPage:
     def turns(self) -> list[Turn]:
         """The last rows of the transcript before the request, oldest first."""
         rows = DisplayMessage.objects.filter(
-            conversation=self.interrupt.conversation_id,
-            content_type__in=TURNS,
-            created_at__lte=self.interrupt.created_at,
-        ).exclude(tool_call_id=self.interrupt.tool_call_id)
+            conversation=self.interrupt.conversation_id, content_type__in=TURNS
+        )
+        # A call inside a sub-agent has no row of its own: there the time tells what came before.
+        call = rows.filter(content_type="tool_call", tool_call_id=self.interrupt.tool_call_id)
+        number = call.values_list("number", flat=True).first()
+        if number is None:
+            rows = rows.filter(created_at__lte=self.interrupt.created_at)
+        else:
+            rows = rows.filter(number__lt=number)
         return [
             Turn(
                 role=row.message_type,
+                kind=row.content_type,
                 who=words.author(row, self.interrupt.conversation),
-                shown=shown.show_text(display.to_text(row)),
+                shown=values.show_text(display.to_text(row)),
             )
             for row in reversed(rows.order_by("-number")[:MOST_TURNS])
         ]
@@ -289,5 +308,5 @@ def _record(row: InterruptDecision) -> Record:
         who=row.actor.get_username() if row.actor else _("nobody any more"),
         at=row.created_at,
         refusal=words.refusal(row.cause) if refused else "",
-        note=shown.show_text(note) if note else None,
+        note=values.show_text(note) if note else None,
     )

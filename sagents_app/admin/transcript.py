@@ -9,9 +9,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from sagents_app.admin import access, request_page, shown, words
-from sagents_app.admin.shown import Shown
+from sagents_app.admin import access, request_page, words
 from sagents_app.models import Conversation, DisplayMessage, Interrupt, Run
+from sagents_app.presenters import values
+from sagents_app.presenters.values import Shown
 from sagents_app.services import display
 
 PAGE = 200
@@ -112,7 +113,7 @@ class ConversationPage:
             kind=row.content_type,
             who=words.author(row, self.conversation),
             at=row.created_at,
-            shown=shown.show_text(display.to_text(row), is_text=not is_call),
+            shown=values.show_text(display.to_text(row), is_text=not is_call),
             status=row.get_status_display() if is_call or queued else "",
             stopped=str(row.content.get("stop_reason") or ""),
         )

@@ -81,7 +81,7 @@ def sentence(interrupt: Interrupt) -> str:
     told = {"agent": interrupt.conversation.agent_name, "action": str(interrupt)}
     match interrupt.kind:
         case Interrupt.Kind.APPROVAL:
-            return _("%(agent)s wants to: %(action)s") % told
+            return _("%(agent)s wants to run: %(action)s") % told
         case Interrupt.Kind.UNKNOWN_OUTCOME:
             return _("Was it done? %(action)s") % told
         case Interrupt.Kind.BUDGET:
@@ -98,11 +98,13 @@ def outcome(interrupt: Interrupt) -> str:
     told = {"status": status, "when": "", "who": ""}
     if interrupt.decided_at is None:
         return _("%(status)s.") % told
-    told["when"] = formats.date_format(timezone.localtime(interrupt.decided_at), "DATETIME_FORMAT")
+    told["when"] = formats.date_format(
+        timezone.localtime(interrupt.decided_at), "DATETIME_FORMAT"
+    )
     if interrupt.decided_by is None:
-        return _("%(status)s, %(when)s.") % told
+        return _("%(status)s at %(when)s") % told
     told["who"] = interrupt.decided_by.get_username()
-    return _("%(status)s by %(who)s, %(when)s.") % told
+    return _("%(status)s by %(who)s at %(when)s") % told
 
 
 def author(row: DisplayMessage, conversation: Conversation) -> str:

@@ -28,21 +28,43 @@ function sendOnce(form) {
   addEventListener("pageshow", () => delete form.dataset.sent);
 }
 
-async function watch(page) {
-  const notice = page.querySelector(".sa-changed-elsewhere");
-  for (;;) {
-    await new Promise((done) => setTimeout(done, SECONDS * 1000));
-    if (document.hidden) continue;
-    try {
-      const answer = await fetch(page.dataset.live, { headers: { Accept: "application/json" } });
-      if (answer.ok && (await answer.json()).status !== page.dataset.status) {
-        notice.hidden = false;
-        return;
-      }
-    } catch {
-      // Out of reach: the next try tells.
-    }
+async function isSettled(page) {
+  try {
+    const answer = await fetch(page.dataset.live, { headers: { Accept: "application/json" } });
+    return answer.ok && (await answer.json()).status !== page.dataset.status;
+  } catch {
+    return false; // Out of reach: the next try tells.
   }
+}
+
+// The socket says that something happened, and the rows say what; without it, asking in turns does.
+function watch(page) {
+  const { socket: address, conversation } = page.dataset;
+  let socket;
+  let timer;
+
+  async function look() {
+    clearTimeout(timer);
+    if (!document.hidden && (await isSettled(page))) {
+      page.querySelector(".sa-changed-elsewhere").hidden = false;
+      socket?.close();
+      return;
+    }
+    clearTimeout(timer);
+    timer = setTimeout(look, SECONDS * 1000);
+  }
+
+  if (address) {
+    const url = new URL(address, location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    socket = new WebSocket(url);
+    socket.onopen = () => socket.send(JSON.stringify({ type: "follow", conversation, since: null }));
+    socket.onmessage = ({ data }) => {
+      if (JSON.parse(data).type === "events") look();
+    };
+  }
+  document.addEventListener("visibilitychange", look);
+  timer = setTimeout(look, SECONDS * 1000);
 }
 
 const page = document.querySelector(".sa-request");
