@@ -31,9 +31,11 @@ class ReviewRule:
     """A group that reviewers have to be in beside the permission; empty: any."""
     owner_may_decide: bool = False
     approvals: int = 1
-    """How many people have to approve."""
+    """How many people have to approve; more than one is refused rather than not enforced."""
     deadline: timedelta | None = None
+    """How long a request waits before `on_expiry` decides; None: for ever."""
     escalate_to: str | None = None
+    """Whom a request goes to next; anything but None is refused rather than not done."""
     on_expiry: Literal["reject", "halt", "wait"] = "reject"
 
     def __post_init__(self) -> None:
@@ -42,8 +44,10 @@ class ReviewRule:
         if self.permission.count(".") != 1:
             problem = f"'app.codename', got {self.permission!r}"
             raise Misconfigured(f"ReviewRule for {self.tools}: permission is {problem}")
-        if isinstance(self.approvals, bool) or self.approvals < 1:
-            raise Misconfigured(f"ReviewRule for {self.tools}: approvals is a number from 1 up")
+        if self.approvals != 1:
+            raise Misconfigured(f"ReviewRule for {self.tools}: approvals can only be 1")
+        if self.escalate_to is not None:
+            raise Misconfigured(f"ReviewRule for {self.tools}: escalate_to can only be None")
         if self.deadline is not None and self.deadline <= timedelta(0):
             raise Misconfigured(f"ReviewRule for {self.tools}: deadline is a time above 0")
         if self.on_expiry not in EXPIRY:

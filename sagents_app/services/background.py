@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from django.db import connection
+
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _lock = threading.Lock()
@@ -63,7 +65,14 @@ class Jobs:
         done.add_done_callback(lambda _: self._jobs.put(None))
         while (job := self._jobs.get()) is not None:
             job()
+            give_back_connection()
         return done.result()
+
+
+def give_back_connection() -> None:
+    """Return this thread's connection to the pool, where there is one: waiting holds none."""
+    if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
+        connection.close()
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import IntegrityError
@@ -36,20 +37,30 @@ def create_conversation(*, agent: str, owner: Any, title: str = "") -> Conversat
 
 
 def post_message(
-    *, conversation: Conversation, text: str, actor: Any, client_id: str | None = None
+    *,
+    conversation: Conversation,
+    text: str,
+    actor: Any,
+    attachments: Sequence[Any] = (),
+    client_id: str | None = None,
 ) -> InboxMessage:
     """Accept a message of the owner's: it is a row, and a run is on its way, when this returns.
 
     While a run is live or an approval is open the message waits, visible, in the inbox. It answers
-    an open question that takes a text. A repeated `client_id` returns the first row.
+    an open question that takes a text. A repeated `client_id` (1 to 64 characters) returns the
+    first row.
 
     Raises:
         NotAllowed: the actor is not the owner.
-        MessageRejected: an empty text, or one beyond `SAGENTS_MAX_MESSAGE_CHARS`.
+        MessageRejected: an empty text, one beyond `SAGENTS_MAX_MESSAGE_CHARS`, or an attachment.
     """
     if conversation.owner_id != actor.pk:
         raise NotAllowed(_("Only its owner may write in a conversation."))
     text = _checked(text)
+    if attachments:
+        raise MessageRejected(_("Attachments are not taken."))
+    if client_id is not None and not 1 <= len(client_id) <= 64:
+        raise MessageRejected(_("A message's client id has 1 to 64 characters."))
     try:
         with ledgers.write(conversation.pk) as book:
             repeated = _repeated(conversation, client_id)
@@ -147,8 +158,10 @@ def _accept(book: Ledger, text: str, actor: Any, client_id: str | None) -> Inbox
     if held:
         book.event("message_queued", {"message": str(row.pk), "inbox": str(message.pk)})
     elif not answered:
+        paused = conversation.status == Conversation.Status.PAUSED
+        trigger = Run.Trigger.RESUME if paused else Run.Trigger.MESSAGE
         interrupts.supersede_pending(book)
-        queue.start_run(book, trigger=Run.Trigger.MESSAGE, actor=actor)
+        queue.start_run(book, trigger=trigger, actor=actor)
     return message
 
 

@@ -91,6 +91,11 @@ def cancel_row() -> DisplayMessage:
     return _row(Author.SYSTEM, Kind.NOTIFICATION, text=CANCELLED, stop_reason="cancelled")
 
 
+def notification_row(text: str) -> DisplayMessage:
+    """Return the row of something that the product says, in nobody's name."""
+    return _row(Author.SYSTEM, Kind.NOTIFICATION, text=text)
+
+
 def error_row(error: TurnError) -> DisplayMessage:
     """Return the row that says what went wrong."""
     text = SORRY.format(error=error)

@@ -7,7 +7,7 @@ visible in order. A holder of the lease passes its fencing token, which is check
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
@@ -71,9 +71,24 @@ class Ledger:
         self.conversation.status = status
         self.event("status_changed", {"status": status, **payload})
 
-    def rows(self) -> list[DisplayMessage]:
-        """Return the rows appended so far."""
-        return list(self._rows)
+    def row_of_call(self, call_id: str) -> DisplayMessage | None:
+        """Return the transcript row of a tool call, which this ledger may have appended itself."""
+        return self.rows_of_calls((call_id,)).get(call_id)
+
+    def rows_of_calls(self, call_ids: Iterable[str]) -> dict[str, DisplayMessage]:
+        """Return the transcript rows of tool calls, by call id."""
+        kind, wanted = DisplayMessage.Kind.TOOL_CALL, set(call_ids)
+        found = {
+            row.tool_call_id: row
+            for row in self._rows
+            if row.content_type == kind and row.tool_call_id in wanted
+        }
+        if missing := wanted - found.keys():
+            stored = DisplayMessage.objects.filter(
+                conversation=self.conversation, content_type=kind, tool_call_id__in=missing
+            )
+            found |= {row.tool_call_id: row for row in stored}
+        return found
 
     def _write(self) -> None:
         if self._rows:
@@ -113,6 +128,11 @@ def write(
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Open a transaction, one at a time in this process where the database is SQLite."""
-    with _writer if connection.vendor == "sqlite" else nullcontext(), transaction.atomic():
+    """Open a transaction, one at a time in this process where the database is SQLite.
+
+    Inside a caller's own transaction the database serialises already, and waiting for a thread that
+    waits for that transaction would never end.
+    """
+    alone = connection.vendor == "sqlite" and not connection.in_atomic_block
+    with _writer if alone else nullcontext(), transaction.atomic():
         yield

@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 from channels.layers import get_channel_layer
-from django.db.models import Max, Min
 
 from sagents_app import conf
 from sagents_app.models import Conversation, DisplayMessage, Event, Interrupt
@@ -123,12 +122,6 @@ def events_since(conversation_id: UUID, number: int, *, limit: int = PAGE) -> Ba
     )
     end = found[-1].number if len(found) == limit else last
     return Batch(number + 1, end, tuple(event_payload(event) for event in found))
-
-
-def oldest_number(conversation_id: UUID) -> int | None:
-    """Return the number of the oldest kept event."""
-    found = Event.objects.filter(conversation_id=conversation_id)
-    return found.aggregate(oldest=Min("number"), newest=Max("number"))["oldest"]
 
 
 def event_payload(event: Event) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from celery import current_app
 from django.db import transaction
+from django.utils import timezone
 
 from sagents_app.models import Conversation, Run
-from sagents_app.services.ledger import Ledger
+from sagents_app.services.ledger import Ledger, writing
 
 logger = logging.getLogger(__name__)
 DRIVE_RUN = "sagents_app.drive_run"
@@ -31,15 +32,25 @@ def start_run(book: Ledger, *, trigger: str, actor: Any) -> Run:
 
 def enqueue(run: Run) -> None:
     """Send the run to the workers when the transaction commits."""
-    run_id = run.pk
+    run_id, run.sent_at = run.pk, timezone.now()
     transaction.on_commit(lambda: send(run_id))
 
 
 def send(run_id: UUID) -> bool:
-    """Send a committed run to the workers now; whether the broker took it."""
+    """Send a committed run to the workers now; whether the broker took it.
+
+    Tries once, for as long as the broker's own time limits say, and never raises.
+    """
     try:
         current_app.send_task(DRIVE_RUN, kwargs={"run_id": str(run_id)}, retry=False)
-    except Exception:  # noqa: BLE001  # whatever the broker's library raises, the row is there for the sweep
-        logger.warning("the broker does not take run %s; the sweep will start it", run_id)
+    except Exception as error:  # noqa: BLE001  # whatever its library raises: the row is there
+        logger.warning("the broker does not take run %s, the sweep will: %s", run_id, error)
+        with writing():
+            Run.objects.filter(pk=run_id).update(sent_at=None)
         return False
     return True
+
+
+def is_local() -> bool:
+    """Whether the broker is this process's own memory, empty when the process starts."""
+    return str(current_app.conf.broker_url or "").startswith("memory:")

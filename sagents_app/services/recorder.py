@@ -8,42 +8,48 @@ together about every 40 ms. Everything is written by the thread that waits for t
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from django.utils import timezone
+from django.db import InterfaceError, OperationalError
 
-from sagents_app.engine import Message, ToolCall, ToolResult, UnknownOutcome, serialize
+from sagents_app.engine import Agent, AgentState, Message, ToolCall, ToolResult
 from sagents_app.engine import events as engine_events
-from sagents_app.engine.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from sagents_app.engine.interrupts import ActionRequest
-from sagents_app.engine.tools import Tool, placeholder
+from sagents_app.engine.deltas import Delta
 from sagents_app.engine.usage import TokenUsage
-from sagents_app.models import (
-    AgentMessage,
-    DisplayMessage,
-    Event,
-    Interrupt,
-    Run,
-    ToolExecution,
-)
-from sagents_app.services import display
+from sagents_app.models import Conversation, Run
+from sagents_app.services import display, journal, states, streams
 from sagents_app.services import ledger as ledgers
 from sagents_app.services.background import Jobs
+from sagents_app.services.errors import LeaseLost
 from sagents_app.services.lease import Held
 from sagents_app.services.ledger import Ledger
 
+T = TypeVar("T")
 FLUSH_SECONDS = 0.04
-UNKNOWN = "A worker began this call and was lost; whether it took effect is not known."
+GIVE_UP = (LeaseLost, Conversation.DoesNotExist, OperationalError, InterfaceError)
+"""After these the run is not this worker's to end: it writes nothing more."""
+STATE_CHANGES = ("todos", "metadata", "sub_agents")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction writes."""
+
+    messages: dict[int, Message]
+    items: list[Callable[[Ledger], Any]]
+    """Rows and events, in the order in which they came."""
+    state: AgentState | None
 
 
 class Recorder:
-    """Writes one drive of a run.
+    """Writes one drive of a run, beginning with the stored `state`.
 
-    `stored` is how many messages the conversation has as rows; `again` are calls of unknown outcome
-    that a person wants to be run again.
+    `again` are calls of unknown outcome that a person wants to be run again.
     """
 
     def __init__(
@@ -52,69 +58,63 @@ class Recorder:
         run: Run,
         lease: Held,
         jobs: Jobs,
-        tools: Mapping[str, Tool],
-        stored: int,
+        agent: Agent,
+        state: AgentState,
         again: frozenset[str] = frozenset(),
     ) -> None:
-        self.run = run
-        self.lease = lease
         self.usage = TokenUsage()
         self.model_calls = 0
-        self.touched: dict[int, Message] = {}
-        """Messages that this drive added or replaced, by position."""
-        self._jobs = jobs
-        self._tools = tools
-        self._labels = {name: tool.display_text for name, tool in tools.items()}
-        self._count = stored
-        self._again = again
+        self.failure: Exception | None = None
+        """Why this worker may not go on, once it may not."""
+        self._run, self._lease, self._jobs, self._again = run, lease, jobs, again
+        self._agent = agent
+        self._labels = {name: tool.display_text for name, tool in agent.tools.items()}
+        self._state, self._state_changed = state, False
+        self._count = len(state.messages)
+        self._touched: dict[int, Message] = {}
         self._messages: dict[int, Message] = {}
-        self._pending: list[Any] = []
-        self._stream = uuid.uuid4().hex
-        self._offset = 0
+        self._pending: list[Callable[[Ledger], Any]] = []
+        self._told: set[str] = set()
+        self._stream, self._offset = uuid.uuid4().hex, 0
         self._deltas: list[Delta] = []
+        self._streamed = False
         self._flushed = 0.0
         self._timer: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
 
     async def begin(self, call: ToolCall) -> ToolResult | None:
         """Record that a tool starts, with everything before it, in one transaction."""
-        async with self._writing:
-            return await self._jobs.run(self._begin, call)
+        return await self._record(
+            lambda book: journal.begin_call(
+                book, self._run, call, tools=self._agent.tools, again=self._again
+            )
+        )
 
     async def finish(self, call: ToolCall, result: ToolResult) -> None:
         """Record a result with its rows and events, in one transaction."""
-        async with self._writing:
-            await self._jobs.run(self._finish, call, result)
+        self._told.add(call.call_id)
+        await self._record(lambda book: journal.finish_call(book, self._run, call, result))
 
     async def on_event(self, event: engine_events.Event) -> None:
         """Take note of what happens; deltas go out within the flush window."""
+        if self.failure is not None:
+            raise self.failure
         match event:
             case engine_events.Deltas(items=items):
                 self._deltas.extend(items)
                 await self._flush_soon()
             case engine_events.MessageAdded(message=message):
-                self._add(message)
+                await self._add(message)
             case engine_events.MessageReplaced(index=index, message=message):
-                self._messages[index] = self.touched[index] = message
+                self._replace(index, message)
+            case engine_events.ReplyRestarted():
+                self._pending.append(functools.partial(self._void, self._stream))
+                self._next_stream()
             case engine_events.UsageReported(usage=usage):
                 self.usage += usage
-                self.model_calls += 1
-            case engine_events.ToolCallSeen(name=name):
-                label = self._labels.get(name, "")
-                payload = {"stream": self._stream, "name": name, "display_text": label}
-                self._pending.append(("tool_call_identified", payload))
-            case engine_events.ReplyRestarted():
-                self._restart()
-            case engine_events.CallFailed(model=model, error=error):
-                payload = {"model": model, "error_type": error.type, "error": str(error)[:500]}
-                self._pending.append(("model_call_failed", payload))
-            case engine_events.TodosChanged(todos=todos):
-                listed = [{"id": t.id, "content": t.content, "status": t.status} for t in todos]
-                self._pending.append(("todos_updated", {"todos": listed}))
-            case engine_events.Custom(name=name, data=data):
-                self._pending.append(("custom", {"name": name, "data": data}))
+                self._tell(event)
             case _:
-                pass  # a tool's start and end come through the journal
+                self._tell(event)
 
     async def close(self) -> None:
         """Stop the timer; what is left is written with the run's end."""
@@ -122,26 +122,61 @@ class Recorder:
             self._timer.cancel()
             await asyncio.gather(self._timer, return_exceptions=True)
 
-    def write_rest(self, book: Ledger) -> None:
-        """Write what was held back, in the ledger's transaction."""
-        self._write(book)
+    def write_rest(self, book: Ledger, messages: Sequence[Message]) -> None:
+        """Write what was held back, and those of the turn's last messages that no event told of."""
+        for position in range(min(self._touched, default=self._count), len(messages)):
+            message = messages[position]
+            if self._touched.get(position) != message:
+                self._keep(position, message)
+                self._settle(message)
+        _write(book, self._take())
 
-    def reconcile(self, book: Ledger, messages: Any) -> None:
-        """Write those of the turn's last messages that no event told of, such as a failure's."""
-        for position in range(min(self.touched, default=self._count), len(messages)):
-            if self.touched.get(position) != messages[position]:
-                self._messages[position] = self.touched[position] = messages[position]
-        self._write(book)
-
-    def _add(self, message: Message) -> None:
-        self._messages[self._count] = self.touched[self._count] = message
+    async def _add(self, message: Message) -> None:
+        self._keep(self._count, message)
         self._count += 1
+        if message.role == "tool":
+            self._settle(message)
         if message.role == "assistant":
-            self._pending.append(message)
-            self._pending.append(("stream_ended", {"stream": self._stream}))
-            self._restart()
+            self.model_calls += 1
+            shown = await self._agent.display_message(message)
+            self._pending.append(functools.partial(self._show, shown, self._stream))
+            self._next_stream()
 
-    def _restart(self) -> None:
+    def _replace(self, index: int, message: Message) -> None:
+        before = self._touched.get(index)
+        if before is None and index < len(self._state.messages):
+            before = self._state.messages[index]
+        for old, new in zip(before.tool_results if before else (), message.tool_results):  # noqa: B905  # a result may have come or gone
+            if old.state_update and new.state_update is None:
+                changes = {k: v for k, v in old.state_update.items() if k in STATE_CHANGES}
+                self._state, self._state_changed = self._state.merge(changes), True
+        self._keep(index, message)
+        self._settle(message)
+
+    def _keep(self, position: int, message: Message) -> None:
+        self._messages[position] = self._touched[position] = message
+
+    def _settle(self, message: Message) -> None:
+        """Have the rows of results settled that do not come through the journal."""
+        results = [one for one in message.tool_results if one.tool_call_id not in self._told]
+        if results:
+            cancelled = self._lease.cancel.is_set()
+            self._pending.append(
+                functools.partial(_settle_rows, results=results, cancelled=cancelled)
+            )
+
+    def _tell(self, event: engine_events.Event) -> None:
+        """Have an event told that changes no row."""
+        told = _told(event)
+        if told is None:
+            return
+        type_, payload = told
+        if isinstance(event, engine_events.ToolCallSeen):
+            label = self._labels.get(event.name, event.name)
+            payload = {"stream": self._stream, **payload, "display_text": label}
+        self._pending.append(lambda book: book.event(type_, payload))
+
+    def _next_stream(self) -> None:
         self._deltas.clear()
         self._stream, self._offset = uuid.uuid4().hex, 0
 
@@ -153,157 +188,108 @@ class Recorder:
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(FLUSH_SECONDS)
-        await self._flush()
+        try:
+            await self._flush()
+        except Exception as error:  # noqa: BLE001  # raised by whatever comes next
+            self.failure = self.failure or error
 
     async def _flush(self) -> None:
+        if self._deltas:
+            self._flushed = time.monotonic()
+            await self._record(_nothing_more)
+
+    async def _record(self, write: Callable[[Ledger], T]) -> T:
+        """Write what waits, then `write`, in one transaction.
+
+        Raises:
+            LeaseLost: somebody else drives the conversation.
+        """
         async with self._writing:
-            if self._deltas:
-                self._flushed = time.monotonic()
-                await self._jobs.run(self._write_deltas)
+            if self.failure is not None:
+                raise self.failure
+            batch = self._take()
+            try:
+                return await self._jobs.run(self._transact, batch, write)
+            except GIVE_UP as error:
+                self.failure = error
+                raise
+            except Exception:
+                self._put_back(batch)
+                raise
 
-    def _write_deltas(self) -> None:
-        with self._ledger() as book:
-            self._write(book)
+    def _take(self) -> Batch:
+        """Return what waits, in the order in which it came; it waits no more."""
+        deltas, self._deltas = self._deltas, []
+        payload = streams.payload_of(deltas, stream=self._stream, offset=self._offset)
+        if payload is not None:
+            self._offset += len(payload["text"])
+            self._pending.append(functools.partial(self._write_deltas, payload))
+        batch = Batch(self._messages, self._pending, self._state if self._state_changed else None)
+        self._messages, self._pending, self._state_changed = {}, [], False
+        return batch
 
-    def _ledger(self) -> Any:
-        return ledgers.write(self.run.conversation_id, token=self.lease.token, run_id=self.run.pk)
+    def _put_back(self, batch: Batch) -> None:
+        self._messages = {**batch.messages, **self._messages}
+        self._pending = [*batch.items, *self._pending]
+        self._state_changed = self._state_changed or batch.state is not None
 
-    def _begin(self, call: ToolCall) -> ToolResult | None:
-        with self._ledger() as book:
-            self._write(book)
-            known = ToolExecution.objects.filter(
-                conversation_id=self.run.conversation_id, call_id=call.call_id
-            ).first()
-            if known is not None:
-                stored = self._stored(known, call)
-                if stored is not None:
-                    return stored
-                known.status, known.attempts = ToolExecution.Status.STARTED, known.attempts + 1
-                known.arguments, known.started_at = call.arguments_json, timezone.now()
-                known.run_id = self.run.pk
-                known.save()
-            else:
-                ToolExecution.objects.create(
-                    conversation_id=self.run.conversation_id,
-                    run_id=self.run.pk,
-                    call_id=call.call_id,
-                    tool_name=call.name[:64],
-                    arguments=call.arguments_json,
-                    started_at=timezone.now(),
-                )
-            self._progress(book, call, DisplayMessage.Status.EXECUTING)
-        return None
+    def _transact(self, batch: Batch, write: Callable[[Ledger], T]) -> T:
+        run = self._run
+        with ledgers.write(run.conversation_id, token=self._lease.token, run_id=run.pk) as book:
+            _write(book, batch)
+            return write(book)
 
-    def _stored(self, known: ToolExecution, call: ToolCall) -> ToolResult | None:
-        """Return what the journal knows of a call that began before; None: run it."""
-        if known.status == ToolExecution.Status.FINISHED:
-            result = serialize.load_result(known.result)
-            return None if result.is_interrupt and call.call_id in self._again else result
-        tool = self._tools.get(call.name)
-        safe = tool is not None and (tool.retry_safe or tool.read_only)
-        if safe or call.call_id in self._again:
-            return None
-        label = self._labels.get(call.name, "")
-        request = ActionRequest(call.call_id, call.name, call.arguments_json, label)
-        return placeholder(call, UnknownOutcome(request, known=UNKNOWN))
+    def _write_deltas(self, payload: dict[str, Any], book: Ledger) -> None:
+        book.event("deltas", payload)
+        self._streamed = True
 
-    def _finish(self, call: ToolCall, result: ToolResult) -> None:
-        with self._ledger() as book:
-            self._write(book)
-            stored, now = serialize.dump_result(result), timezone.now()
-            execution, created = ToolExecution.objects.get_or_create(
-                conversation_id=self.run.conversation_id,
-                call_id=call.call_id,
-                defaults={
-                    "run_id": self.run.pk,
-                    "tool_name": call.name[:64],
-                    "arguments": call.arguments_json,
-                    "status": ToolExecution.Status.FINISHED,
-                    "result": stored,
-                    "started_at": now,
-                    "finished_at": now,
-                },
-            )
-            if not created:
-                ToolExecution.objects.filter(pk=execution.pk).update(
-                    status=ToolExecution.Status.FINISHED, result=stored, finished_at=now
-                )
-                Interrupt.objects.filter(
-                    conversation_id=self.run.conversation_id,
-                    tool_call_id=call.call_id,
-                    status__in=(Interrupt.Status.APPROVED, Interrupt.Status.EDITED),
-                ).update(executed_arguments=execution.arguments)
-            self._progress(book, call, display.status_of(result), result)
-            if not result.is_interrupt:
-                book.show(display.result_row(result))
-
-    def _progress(
-        self, book: Ledger, call: ToolCall, status: str, result: ToolResult | None = None
-    ) -> None:
-        """Change the call's row in the transcript and tell of its progress."""
-        row = (
-            next((row for row in book.rows() if _is_row_of(row, call)), None)
-            or DisplayMessage.objects.filter(
-                conversation_id=self.run.conversation_id,
-                content_type=DisplayMessage.Kind.TOOL_CALL,
-                tool_call_id=call.call_id,
-            ).first()
-        )
-        payload = {"call_id": call.call_id, "name": call.name, "status": str(status)}
-        book.event("tool_execution_update", payload)
-        if row is not None:
-            told = {} if result is None else {"result": result.text[:2000]}
-            book.update_row(row, status=status, metadata={**row.metadata, **told})
-
-    def _write(self, book: Ledger) -> None:
-        """Write messages, rows, events and deltas that wait, in the order in which they came."""
-        if self._messages:
-            AgentMessage.objects.bulk_create(
-                [
-                    AgentMessage(
-                        conversation_id=self.run.conversation_id,
-                        position=position,
-                        data=serialize.dump_message(message),
-                    )
-                    for position, message in self._messages.items()
-                ],
-                update_conflicts=True,
-                unique_fields=("conversation", "position"),
-                update_fields=("data",),
-            )
-            self._messages.clear()
-        for item in self._pending:
-            if isinstance(item, Message):
-                self._show(book, item)
-            else:
-                book.event(*item)
-        self._pending.clear()
-        self._write_stream(book)
-
-    def _show(self, book: Ledger, message: Message) -> None:
+    def _show(self, message: Message, stream: str, book: Ledger) -> None:
         for row in display.rows_of(message, self._labels):
             book.show(row)
-        Event.objects.filter(conversation_id=self.run.conversation_id, type="deltas").delete()
+        self._end_stream(book, stream, void=False)
 
-    def _write_stream(self, book: Ledger) -> None:
-        if not self._deltas:
-            return
-        text = "".join(delta.text for delta in self._deltas if isinstance(delta, TextDelta))
-        thinking = "".join(delta.text for delta in self._deltas if isinstance(delta, ThinkingDelta))
-        calls = [
-            {"index": delta.index, "name": delta.name, "arguments": delta.arguments}
-            for delta in self._deltas
-            if isinstance(delta, ToolCallDelta)
-        ]
-        self._deltas.clear()
-        if not (text or thinking or calls):
-            return
-        payload: dict[str, Any] = {"stream": self._stream, "offset": self._offset, "text": text}
-        payload |= {"thinking": thinking} if thinking else {}
-        payload |= {"tool_calls": calls} if calls else {}
-        self._offset += len(text)
-        book.event("deltas", payload)
+    def _void(self, stream: str, book: Ledger) -> None:
+        self._end_stream(book, stream, void=True)
+
+    def _end_stream(self, book: Ledger, stream: str, *, void: bool) -> None:
+        book.event("stream_ended", {"stream": stream, "void": void})
+        if self._streamed:
+            streams.prune(book.conversation)
+            self._streamed = False
 
 
-def _is_row_of(row: DisplayMessage, call: ToolCall) -> bool:
-    return row.content_type == DisplayMessage.Kind.TOOL_CALL and row.tool_call_id == call.call_id
+def _told(event: engine_events.Event) -> tuple[str, dict[str, Any]] | None:
+    """Return what pages hear of an event; a tool's start and end come through the journal."""
+    match event:
+        case engine_events.ToolCallSeen(name=name, index=index):
+            return "tool_call_identified", {"index": index, "name": name}
+        case engine_events.UsageReported(usage=usage, model=model):
+            tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+            return "token_usage", {"model": model, **tokens}
+        case engine_events.CallFailed(model=model, error=error):
+            failed = {"error_type": error.type, "error": str(error)[:500]}
+            return "model_call_failed", {"model": model, **failed}
+        case engine_events.TodosChanged(todos=todos):
+            plan = [{"id": t.id, "content": t.content, "status": t.status} for t in todos]
+            return "todos_updated", {"todos": plan}
+        case engine_events.Custom(name=name, data=data):
+            return "custom", {"name": name, "data": data}
+        case _:
+            return None
+
+
+def _write(book: Ledger, batch: Batch) -> None:
+    if batch.messages:
+        states.save_messages(book, batch.messages)
+    if batch.state is not None:
+        states.save_rest(book, batch.state)
+    for item in batch.items:
+        item(book)
+
+
+def _settle_rows(book: Ledger, *, results: list[ToolResult], cancelled: bool) -> None:
+    journal.settle_rows(book, results, cancelled=cancelled)
+
+
+def _nothing_more(book: Ledger) -> None:
+    """Write nothing beside what waits."""

@@ -10,11 +10,11 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.db import close_old_connections
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -22,46 +22,41 @@ from sagents_app import conf
 from sagents_app.engine import (
     Agent,
     AgentState,
-    Approve,
-    Cancelled,
-    Completed,
     EngineError,
     Failed,
-    Interrupted,
     InvalidState,
     Message,
     Outcome,
-    Paused,
     TextPart,
-    ToolResult,
     TurnError,
-    serialize,
 )
 from sagents_app.engine.state import open_calls
-from sagents_app.engine.tools import error_result
 from sagents_app.models import (
     AgentMessage,
     Conversation,
     DisplayMessage,
-    Event,
     InboxMessage,
-    Interrupt,
     Run,
-    SavedState,
-    ToolExecution,
 )
-from sagents_app.services import agents, display, interrupts, lease, live, queue, sync_tools
+from sagents_app.services import (
+    agents,
+    endings,
+    interrupts,
+    journal,
+    lease,
+    queue,
+    states,
+    streams,
+    sync_tools,
+)
 from sagents_app.services import ledger as ledgers
 from sagents_app.services.background import Jobs
-from sagents_app.services.errors import LeaseLost, NotAllowed, NothingToDo, UnknownAgent
+from sagents_app.services.endings import DRAINING
+from sagents_app.services.errors import NotAllowed, NothingToDo, UnknownAgent
 from sagents_app.services.ledger import Ledger
-from sagents_app.services.recorder import Recorder
+from sagents_app.services.recorder import GIVE_UP, Recorder
 
 logger = logging.getLogger(__name__)
-DRAINING = "draining"
-MOST_AUTOMATIC_RUNS = 10
-LOST_CALL = "A worker was lost while this call ran; whether it took effect is not known."
-NOT_RUN = "This call was not run: the turn ended before it."
 _draining = threading.Event()
 
 
@@ -88,33 +83,32 @@ def worker_name() -> str:
 def cancel_run(*, conversation: Conversation, actor: Any) -> None:
     """Ask for an end of what runs or waits; what has finished stays.
 
-    A run that a worker drives stops within about a second; one that nobody drives ends here.
+    A run that a worker drives stops within about a second, and its worker writes the end; where
+    nobody drives it, it ends here. A second request changes nothing.
 
     Raises:
         NotAllowed: neither the owner nor an operator.
         NothingToDo: nothing runs or waits.
     """
-    may = actor.pk == conversation.owner_id or actor.has_perm("sagents_app.operate_conversation")
-    if not may:
-        raise NotAllowed(_("Only the conversation's owner may stop it."))
+    _check_may_operate(conversation, actor)
     with ledgers.write(conversation.pk) as book:
         run = Run.objects.live().filter(conversation=conversation).first()
-        if run is not None and run.status == Run.Status.RUNNING:
-            if run.cancel_requested_at is None:
-                run.cancel_requested_at, run.cancel_requested_by = timezone.now(), actor
-                run.save(update_fields=("cancel_requested_at", "cancel_requested_by"))
-                book.event("cancel_requested", {"run": str(run.pk)})
-            return
         waiting = (Conversation.Status.INTERRUPTED, Conversation.Status.PAUSED)
         if run is None and book.conversation.status not in waiting:
             status = book.conversation.get_status_display()
             raise NothingToDo(_("Nothing to stop: the conversation is %s.") % status)
-        interrupts.cancel_pending(book, actor=actor)
-        if run is not None:
-            run.status, run.finished_at = Run.Status.CANCELLED, timezone.now()
-            run.save(update_fields=("status", "finished_at"))
-        book.show(display.cancel_row())
-        book.set_status(Conversation.Status.CANCELLED)
+        if run is None:
+            interrupts.cancel_pending(book, actor=actor)
+            journal.close_rows(book)
+            endings.show_cancelled(book)
+            return
+        book.run_id = run.pk
+        if run.cancel_requested_at is None:
+            run.cancel_requested_at, run.cancel_requested_by = timezone.now(), actor
+            run.save(update_fields=("cancel_requested_at", "cancel_requested_by"))
+            book.event("cancel_requested", {"run": str(run.pk)})
+        if not _is_driven(run):
+            endings.end_from_journal(book, run)
 
 
 def retry_run(*, conversation: Conversation, actor: Any) -> Run:
@@ -122,69 +116,112 @@ def retry_run(*, conversation: Conversation, actor: Any) -> Run:
 
     Raises:
         NotAllowed: neither the owner nor an operator.
-        NothingToDo: the conversation is in no state for it.
+        NothingToDo: the conversation is in no state for it, or everything has been answered.
     """
-    may = actor.pk == conversation.owner_id or actor.has_perm("sagents_app.operate_conversation")
-    if not may:
-        raise NotAllowed(_("Only the conversation's owner may try again."))
+    _check_may_operate(conversation, actor)
     with ledgers.write(conversation.pk) as book:
-        ended = (
-            Conversation.Status.ERROR,
-            Conversation.Status.CANCELLED,
-            Conversation.Status.PAUSED,
-        )
-        if book.conversation.status not in ended:
-            status = book.conversation.get_status_display()
-            raise NothingToDo(_("Nothing to try again: the conversation is %s.") % status)
+        status = Conversation.Status(book.conversation.status)
+        if status == Conversation.Status.PAUSED:
+            return queue.start_run(book, trigger=Run.Trigger.RESUME, actor=actor)
+        if status not in (Conversation.Status.ERROR, Conversation.Status.CANCELLED):
+            raise NothingToDo(_("Nothing to try again: the conversation is %s.") % status.label)
+        if not _has_work(conversation):
+            raise NothingToDo(_("Nothing to try again: everything has been answered."))
         return queue.start_run(book, trigger=Run.Trigger.RETRY, actor=actor)
 
 
 def drive_run(*, run_id: UUID | str) -> None:
     """Drive a run to its end, and whatever run follows it at once.
 
-    Never raises for what happens inside the turn; that is the run's end.
+    Never raises for what happens inside the turn, which is the run's end, nor where the run turns
+    out to be another worker's or the database is lost: the sweep looks after it then.
     """
     following: UUID | None = UUID(str(run_id))
-    while following is not None and not is_draining():
+    while following is not None:
+        if is_draining():
+            queue.send(following)
+            return
         claimed = lease.claim_run(following, worker_name())
         if claimed is None:
             return
         run, held = claimed
         try:
             following = _drive(run, held)
-        except (LeaseLost, Conversation.DoesNotExist) as lost:
-            logger.info("run %s is not ours any more: %s", run.pk, lost)
+        except GIVE_UP as lost:
+            logger.warning("run %s is not ours to end: %s", run.pk, lost)
+            _let_go(held)
             return
-        finally:
-            lease.release(held)
+        lease.forget(held)
+
+
+def close_connections() -> None:
+    """Give up connections that the database has closed; each task begins and ends with it."""
+    close_old_connections()
+
+
+def _check_may_operate(conversation: Conversation, actor: Any) -> None:
+    if actor.pk == conversation.owner_id or actor.has_perm("sagents_app.operate_conversation"):
+        return
+    raise NotAllowed(_("Only the conversation's owner may do this."))
+
+
+def _is_driven(run: Run) -> bool:
+    """Whether a worker holds a live lease for the run."""
+    orphaned = Run.objects.filter(lease.orphaned(), pk=run.pk).exists()
+    return run.status == Run.Status.RUNNING and not orphaned
+
+
+def _has_work(conversation: Conversation) -> bool:
+    """Whether a model or a tool has something to do: not where a finished answer is the last."""
+    queued = InboxMessage.objects.filter(
+        conversation=conversation, status=InboxMessage.Status.QUEUED
+    )
+    if queued.exists():
+        return True
+    data = AgentMessage.objects.filter(conversation=conversation).order_by("-position")
+    last = data.values_list("data", flat=True).first()
+    if last is None:
+        return False
+    is_answer = last.get("role") == "assistant" and not last.get("tool_calls")
+    return not is_answer or last.get("status", "complete") != "complete"
+
+
+def _let_go(held: lease.Held) -> None:
+    try:
+        lease.release(held)
+    except GIVE_UP:
+        lease.forget(held)
 
 
 def _drive(run: Run, held: lease.Held) -> UUID | None:
+    if run.cancel_requested_at is not None:
+        with _ledger(run, held) as book:
+            endings.end_from_journal(book, run)
+        return None
     if run.attempt > conf.current().max_attempts:
-        return _end(run, held, None, Failed(AgentState(), _poisoned(run)))
-    jobs = Jobs()
+        return _fail(run, held, endings.poisoned(run))
     try:
         agent = sync_tools.hosted(agents.build(run.conversation))
         state, again = _begin(run, held, agent)
-    except LeaseLost:
+    except GIVE_UP:
         raise
     except (EngineError, UnknownAgent) as error:
-        return _end(run, held, None, Failed(AgentState(), TurnError(str(error))))
+        return _fail(run, held, _as_turn_error(error))
     except Exception as error:  # the builder is the host's code: its mistake is the run's end
         logger.exception("run %s could not begin", run.pk)
-        return _end(run, held, None, Failed(AgentState(), TurnError(f"{error}")))
-    recorder = Recorder(
-        run=run,
-        lease=held,
-        jobs=jobs,
-        tools=agent.tools,
-        stored=len(state.messages),
-        again=again,
-    )
+        return _fail(run, held, TurnError(f"{type(error).__name__}: {error}"))
+    jobs = Jobs()
+    recorder = Recorder(run=run, lease=held, jobs=jobs, agent=agent, state=state, again=again)
     outcome = jobs.serve(_execute(agent, state, run, held, recorder))
-    if isinstance(outcome, Failed) and isinstance(outcome.error.__cause__, LeaseLost):
-        raise outcome.error.__cause__
+    if recorder.failure is not None:
+        raise recorder.failure
     return _end(run, held, recorder, outcome)
+
+
+def _as_turn_error(error: EngineError | UnknownAgent) -> TurnError:
+    turned = TurnError(str(error))
+    turned.type = error.type if isinstance(error, EngineError) else error.code
+    return turned
 
 
 async def _execute(
@@ -200,69 +237,59 @@ async def _execute(
             conversation_id=str(run.conversation_id),
             acting_user=run.acting_user,
         )
+    except EngineError as error:
+        return Failed(state, _as_turn_error(error))
     finally:
         await recorder.close()
 
 
 def _begin(run: Run, held: lease.Held, agent: Agent) -> tuple[AgentState, frozenset[str]]:
-    """Bring the state to where the turn begins: decisions accepted, or the inbox delivered.
+    """Bring the state to where the turn begins, once a run; later attempts go on from the rows.
 
     Returns the state, and the calls of unknown outcome that a person wants to be run again.
     """
-    with ledgers.write(run.conversation_id, token=held.token, run_id=run.pk) as book:
-        state = load_state(book.conversation)
-        stored = len(state.messages)
-        _bury_stream(book)
+    with _ledger(run, held) as book:
+        before = state = states.load_state(book.conversation)
+        streams.bury(book)
         again: frozenset[str] = frozenset()
-        replies = interrupts.replies_of(book.conversation, run)
-        if state.interrupt is not None and run.trigger == Run.Trigger.DECISION:
-            again = frozenset(key for key, reply in replies.items() if isinstance(reply, Approve))
-            state = agent.accept(state, replies)
-        elif run.attempt == 1:
-            state = _moved_on(book, state, run)
-        state = _deliver(book, state)
+        if run.started_at is None:
+            state, again = _opened(book, run, agent, state)
+            run.started_at = timezone.now()
+            Run.objects.filter(pk=run.pk).update(started_at=Now())
+        else:
+            state = journal.ask_about_lost_calls(run.conversation, state, agent.tools)
+        if not _is_waiting_for_tools(state):
+            state = _deliver(book, state)
         if not state.messages:
             raise InvalidState("there is nothing to answer yet")
-        _save(book, state, stored)
+        states.save_messages(book, states.changed_messages(before, state))
+        states.save_rest(book, state)
     return state, again
 
 
-def _moved_on(book: Ledger, state: AgentState, run: Run) -> AgentState:
-    """Return the state of a new turn: what was open is answered with what is known of it."""
+def _opened(
+    book: Ledger, run: Run, agent: Agent, state: AgentState
+) -> tuple[AgentState, frozenset[str]]:
+    if run.trigger == Run.Trigger.DECISION and state.interrupt is not None:
+        state = agent.accept(state, interrupts.replies_of(book.conversation))
+        return journal.run_again(run.conversation, state)
     if state.interrupt is not None:
-        return state.cancel_pending_interrupts()
-    waiting = InboxMessage.objects.filter(
-        conversation=book.conversation, status=InboxMessage.Status.QUEUED
-    )
-    return _closed(book, state) if waiting.exists() else state
+        journal.close_rows(book)
+        return state.cancel_pending_interrupts(), frozenset()
+    if run.trigger == Run.Trigger.MESSAGE:
+        return journal.answer_open_calls(book, state), frozenset()
+    return state, frozenset()
 
 
-def _closed(book: Ledger, state: AgentState) -> AgentState:
-    """Answer the open calls of a turn that was cut off, from the journal."""
+def _is_waiting_for_tools(state: AgentState) -> bool:
+    """Whether calls of the last batch have no result, or wait for what was decided."""
     batch = open_calls(state.messages)
-    if batch is None:
-        return state
-    _, assistant, results = batch
-    missing = [call for call in assistant.tool_calls if call.call_id not in results]
-    if not missing:
-        return state
-    known = {
-        execution.call_id: execution
-        for execution in ToolExecution.objects.filter(
-            conversation=book.conversation, call_id__in=[call.call_id for call in missing]
-        )
-    }
-    answers: dict[str, ToolResult] = {}
-    for call in missing:
-        execution = known.get(call.call_id)
-        if execution is None:
-            answers[call.call_id] = error_result(call, NOT_RUN)
-        elif execution.status == ToolExecution.Status.FINISHED:
-            answers[call.call_id] = serialize.load_result(execution.result)
-        else:
-            answers[call.call_id] = error_result(call, LOST_CALL)
-    closed = state.put_results({**results, **answers})
-    return AgentState(closed.messages, closed.todos, closed.metadata)
+    if batch is None or batch[1].status != "complete":
+        return False
+    results = batch[2]
+    return len(results) < len(batch[1].tool_calls) or any(
+        result.is_interrupt for result in results.values()
+    )
 
 
 def _deliver(book: Ledger, state: AgentState) -> AgentState:
@@ -272,7 +299,7 @@ def _deliver(book: Ledger, state: AgentState) -> AgentState:
             conversation=book.conversation, status=InboxMessage.Status.QUEUED
         )
     )
-    if not waiting or state.interrupt is not None or state.decisions:
+    if not waiting:
         return state
     for message in waiting:
         message.status, message.delivered_at = InboxMessage.Status.DELIVERED, timezone.now()
@@ -282,145 +309,24 @@ def _deliver(book: Ledger, state: AgentState) -> AgentState:
     return state.add_message(Message.user([TextPart(message.text) for message in waiting]))
 
 
-def load_state(conversation: Conversation) -> AgentState:
-    """Return the agent's state from its rows.
-
-    Raises:
-        InvalidState: a row cannot be read by this version.
-    """
-    stored = AgentMessage.objects.filter(conversation=conversation).order_by("position")
-    messages = [serialize.load_message(data) for data in stored.values_list("data", flat=True)]
-    saved = SavedState.objects.filter(conversation=conversation).first()
-    return serialize.load_state(saved.data if saved and saved.data else {"version": 3}, messages)
+def _ledger(run: Run, held: lease.Held) -> Any:
+    return ledgers.write(run.conversation_id, token=held.token, run_id=run.pk)
 
 
-def _save(book: Ledger, state: AgentState, stored: int) -> None:
-    """Store the state, and those of its messages that are not rows yet or were changed."""
-    changed = range(max(0, stored - 2), len(state.messages))
-    AgentMessage.objects.bulk_create(
-        [
-            AgentMessage(
-                conversation=book.conversation,
-                position=position,
-                data=serialize.dump_message(state.messages[position]),
-            )
-            for position in changed
-        ],
-        update_conflicts=True,
-        unique_fields=("conversation", "position"),
-        update_fields=("data",),
-    )
-    _save_rest(book, state)
+def _fail(run: Run, held: lease.Held, error: TurnError) -> UUID | None:
+    """End a run that could not begin, or not again."""
+    with _ledger(run, held) as book:
+        if run.started_at is not None:
+            endings.close_from_journal(book)
+        return endings.end_run(book, run, Failed(AgentState(), error))
 
 
-def _save_rest(book: Ledger, state: AgentState) -> None:
-    data = serialize.dump_state(state, with_messages=False)
-    SavedState.objects.update_or_create(
-        conversation=book.conversation, defaults={"data": data, "version": data["version"]}
-    )
-
-
-def _bury_stream(book: Ledger) -> None:
-    """Keep the text that a lost worker had streamed, as a row that says so."""
-    left = live.partial(book.conversation.pk)
-    if left is None:
-        return
-    if left["text"].strip():
-        book.show(display.partial_row(left["text"]))
-    book.event("stream_ended", {"stream": left["stream"]})
-    Event.objects.filter(conversation=book.conversation, type="deltas").delete()
-
-
-def _poisoned(run: Run) -> TurnError:
-    return TurnError(f"the workers that drove it were lost {run.attempt - 1} times")
-
-
-def _end(run: Run, held: lease.Held, recorder: Recorder | None, outcome: Outcome) -> UUID | None:
+def _end(run: Run, held: lease.Held, recorder: Recorder, outcome: Outcome) -> UUID | None:
     """Write the run's end in one transaction; return the run that follows at once, if any."""
-    with ledgers.write(run.conversation_id, token=held.token, run_id=run.pk) as book:
-        if recorder is not None:
-            recorder.reconcile(book, outcome.state.messages)
-            run.input_tokens += recorder.usage.input_tokens
-            run.output_tokens += recorder.usage.output_tokens
-            run.model_calls += recorder.model_calls
-            _save_rest(book, outcome.state)
-        run.finished_at = timezone.now()
-        following = _ENDS[type(outcome)](book, run, outcome)
-        run.save()
-        book.conversation.lease_token = book.conversation.lease_until = None
-    return following
-
-
-def _end_completed(book: Ledger, run: Run, outcome: Completed) -> UUID | None:
-    run.status = Run.Status.COMPLETED
-    waiting = InboxMessage.objects.filter(
-        conversation=book.conversation, status=InboxMessage.Status.QUEUED
-    )
-    if not waiting.exists():
-        book.set_status(Conversation.Status.IDLE)
-        return None
-    run.save(update_fields=("status",))
-    book.event("messages_drained", {})
-    follower = Run.objects.create(
-        conversation=book.conversation, trigger=Run.Trigger.MESSAGE, acting_user=run.acting_user
-    )
-    book.run_id = follower.pk
-    book.set_status(Conversation.Status.RUNNING)
-    return follower.pk
-
-
-def _end_interrupted(book: Ledger, run: Run, outcome: Interrupted) -> None:
-    run.status = Run.Status.INTERRUPTED
-    opened = interrupts.open_interrupts(book, outcome.interrupt, run)
-    waiting = [live.interrupt_payload(row) for row in opened if row.is_pending]
-    book.set_status(Conversation.Status.INTERRUPTED, interrupts=waiting)
-    halted = any(row.kind == Interrupt.Kind.HALT and row.is_pending for row in opened)
-    inbox = InboxMessage.objects.filter(
-        conversation=book.conversation, status=InboxMessage.Status.QUEUED
-    )
-    if halted and inbox.exists():
-        run.save(update_fields=("status",))
-        interrupts.supersede_pending(book)
-        queue.start_run(book, trigger=Run.Trigger.MESSAGE, actor=run.acting_user)
-
-
-def _end_paused(book: Ledger, run: Run, outcome: Paused) -> None:
-    if outcome.reason == DRAINING:
-        # The same run goes to another worker; the conversation never stops being at work.
-        run.status, run.finished_at, run.attempt = Run.Status.QUEUED, None, run.attempt - 1
-        book.event("run_handed_over", {"run": str(run.pk)})
-        queue.enqueue(run)
-        return
-    run.status, run.cause = Run.Status.PAUSED, str(outcome.reason or "")
-    book.set_status(Conversation.Status.PAUSED, reason=outcome.reason)
-
-
-def _end_cancelled(book: Ledger, run: Run, outcome: Cancelled) -> None:
-    run.status = Run.Status.CANCELLED
-    book.show(display.cancel_row())
-    book.set_status(Conversation.Status.CANCELLED)
-
-
-def _end_failed(book: Ledger, run: Run, outcome: Failed) -> None:
-    run.status, run.cause = Run.Status.FAILED, str(outcome.error)
-    run.error_type = outcome.error.type
-    last = outcome.state.messages[-1] if outcome.state.messages else None
-    partial_shown = last is not None and last.status == "stream_error"
-    if not partial_shown:
-        book.show(display.error_row(outcome.error))
-    reason = {"type": outcome.error.type, "text": str(outcome.error)}
-    book.set_status(Conversation.Status.ERROR, reason=reason)
-
-
-_ENDS: dict[type[Outcome], Callable[[Ledger, Run, Any], UUID | None]] = {
-    Completed: _end_completed,
-    Interrupted: _end_interrupted,
-    Paused: _end_paused,
-    Cancelled: _end_cancelled,
-    Failed: _end_failed,
-}
-
-
-def close_connections() -> None:
-    """Give up connections that the database has closed; each task begins and ends with it."""
-    close_old_connections()
+    with _ledger(run, held) as book:
+        recorder.write_rest(book, outcome.state.messages)
+        run.input_tokens += recorder.usage.input_tokens
+        run.output_tokens += recorder.usage.output_tokens
+        run.model_calls += recorder.model_calls
+        states.save_rest(book, outcome.state)
+        return endings.end_run(book, run, outcome)
