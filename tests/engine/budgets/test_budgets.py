@@ -165,9 +165,11 @@ async def test_a_user_who_moves_on_gives_the_turn_a_new_budget() -> None:
     gate = HumanInTheLoop({"note": True})
     model = ScriptedModel(calling(call("c1")), calling(call("c2")))
     agent = Agent(model=model, tools=[Notes().tool], middlewares=[gate], max_runs=1)
-    waiting = await agent.execute(asked())
-    moved_on = waiting.state.cancel_pending_interrupts().add_message(Message.user("other"))
-    outcome = await agent.execute(moved_on)
+    waiting = await agent.execute(asked(tool_failures=3, granted={"tokens": 5}, tokens_used=7))
+    moved_on = waiting.state.cancel_pending_interrupts()
+    assert (moved_on.runs_used, moved_on.tokens_used) == (0, 0)
+    assert (moved_on.tool_failures, moved_on.granted) == (0, {})
+    outcome = await agent.execute(moved_on.add_message(Message.user("other")))
     assert isinstance(outcome, Interrupted)
     assert outcome.state.runs_used == 1
 
