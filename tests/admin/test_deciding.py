@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from sagents_app.engine import canonical
 from sagents_app.models import DisplayMessage, Interrupt, InterruptDecision
 from sagents_app.services import runs
 from tests.admin.conftest import CALLED, Desk, told
@@ -161,20 +162,30 @@ def test_a_decision_that_the_request_does_not_take_is_refused(
     assert row.is_pending
 
 
-def test_calls_of_one_batch_are_decided_one_by_one(desk: Desk) -> None:
-    row = desk.ask(pay=ARGUMENTS, stop={"message": "x"}, **{})
-    assert row.status == "pending"
+def test_calls_of_one_batch_are_decided_one_by_one(
+    desk: Desk, make_user: Callable[..., User]
+) -> None:
+    desk.login(make_user("gus", "auth.view_group", "sagents_app.decide_interrupt"))
+    first = desk.ask(pay=ARGUMENTS, shred={"number": "7"})
+    second = Interrupt.objects.get(batch=first.batch, position=1)
+    response = desk.decide(first, "reject")
+    assert not CALLED
+    assert "Asked together" in response.content.decode()
+    desk.decide(second, "approve")
+    desk.work(first.conversation)
+    assert CALLED == [("shred", {"number": "7"})]
 
 
 def test_a_megabyte_of_arguments_is_shown_folded_and_approved(desk: Desk) -> None:
-    memo = "m" * 90_000
-    row = desk.ask(pay=ARGUMENTS | {"memo": memo})
-    Interrupt.objects.filter(pk=row.pk)
-    page = desk.page(row)
-    assert "Show all 90000 characters" in page.content.decode()
+    row = desk.ask(pay=ARGUMENTS)
+    arguments = canonical.dump(ARGUMENTS | {"memo": "m" * 1_000_000})
+    digest = canonical.digest(row.tool_call_id, "pay", arguments)
+    Interrupt.objects.filter(pk=row.pk).update(arguments=arguments, digest=digest)
+    assert "Show all 1000000 characters" in desk.page(row).content.decode()
+    assert desk.queue().status_code == 200
     desk.decide(row, "approve")
-    desk.work(row.conversation)
-    assert CALLED[0][1]["memo"] == memo
+    row.refresh_from_db()
+    assert row.status == "approved"
 
 
 def test_hostile_text_is_inert_and_visible(desk: Desk) -> None:
