@@ -105,6 +105,11 @@ async def test_a_new_drive_clears_the_cause_of_the_last_pause() -> None:
     state = asked(pause_reason="draining")
     outcome = await Agent(model=ScriptedModel("done")).execute(state)
     assert outcome.state.pause_reason is None
+    gate = HumanInTheLoop({"note": True})
+    agent = Agent(model=ScriptedModel(), tools=[Notes().tool], middlewares=[gate])
+    waiting = await agent.execute(asked(calling(call()), pause_reason="draining"))
+    assert isinstance(waiting, Interrupted)
+    assert waiting.state.pause_reason is None
 
 
 async def test_a_resumed_turn_pauses_too_and_keeps_the_decisions() -> None:
