@@ -334,7 +334,8 @@ def _further_on(
 
     Such a call did run, and to say that it did not would be a lie.
     """
-    wanted, found = set(call_ids), {}
+    wanted = set(call_ids)
+    found: dict[str, ToolResult] = {}
     for index in range(start, len(messages)):
         message = messages[index]
         wanted.difference_update(call.call_id for call in message.tool_calls)

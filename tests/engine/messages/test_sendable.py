@@ -224,7 +224,7 @@ def _result(call_id: str, kind: str) -> ToolResult:
     return waiting(call_id) if kind == "waiting" else result(call_id, is_error=kind == "error")
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(HISTORIES)
 def test_whatever_was_stored_what_is_sent_has_one_result_a_call_right_behind_it(
     history: list[Message],
@@ -233,7 +233,7 @@ def test_whatever_was_stored_what_is_sent_has_one_result_a_call_right_behind_it(
     asyncio.run(_check([*history, NEXT]))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(HISTORIES, st.sampled_from(["cancel", "clean"]))
 def test_so_it_is_after_a_move_on_and_after_a_cold_start(history: list[Message], how: str) -> None:
     state = AgentState((HI, *history))
