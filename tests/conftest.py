@@ -7,17 +7,10 @@ reason where the service is missing. With SAGENTS_REQUIRE_SERVICES=1 no test may
 from __future__ import annotations
 
 import os
-import subprocess
-import time
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
-import redis
 
 from tests import programs
 
@@ -53,48 +46,16 @@ def pytest_make_collect_report(collector):
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """A new, empty PostgreSQL database, dropped after the test (which carries `postgres`)."""
-    server = programs.postgres_server()
-    name = f"sagents_{uuid.uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield urlsplit(server)._replace(path=f"/{name}").geturl()
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    """A new, empty PostgreSQL database for this test alone (which carries `postgres`)."""
+    with programs.new_postgres_database() as url:
+        yield url
 
 
 @pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
+def redis_url() -> Iterator[str]:
     """An empty Redis for this test alone (which carries `redis`)."""
-    program = programs.redis_program()
-    if program is None:
-        url = programs.redis_server()
-        with redis.Redis.from_url(url) as client:
-            client.flushdb()
+    with programs.new_redis() as url:
         yield url
-        return
-    port = programs.free_port()
-    url = f"redis://127.0.0.1:{port}/0"
-    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(tmp_path)]
-    with subprocess.Popen(
-        [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
-    ) as server:
-        try:
-            _wait_for_redis(url)
-            yield url
-        finally:
-            server.kill()
-
-
-def _wait_for_redis(url: str) -> None:
-    deadline = time.monotonic() + 10
-    with redis.Redis.from_url(url) as client:
-        while True:
-            try:
-                client.ping()
-                return
-            except redis.ConnectionError:
-                if time.monotonic() > deadline:
-                    raise
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,13 @@ def development(database: Path, **variables: str) -> dict[str, str]:
     return environment(DEBUG="1", DATABASE_URL=f"sqlite:///{database}", **variables)
 
 
+def documented() -> dict[str, str]:
+    """Return the variables of docs/production.env."""
+    lines = (ROOT / "docs" / "production.env").read_text().splitlines()
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name: value for name, _, value in pairs}
+
+
 def manage(*arguments: str, env: Mapping[str, str], python: str = sys.executable) -> str:
     """Run a management command to its end and return what it printed; it must succeed."""
     done = subprocess.run(

@@ -10,13 +10,17 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 import redis
+from psycopg import sql
 
 ROOT = Path(__file__).resolve().parent.parent
 AIMOCK = ROOT / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
@@ -109,6 +113,53 @@ PROBES: dict[str, Callable[[], str | None]] = {
 def missing(service: str) -> str | None:
     """Return why the service cannot be used, in one line, or None; asked once a run."""
     return PROBES[service]()
+
+
+@contextmanager
+def new_postgres_database() -> Iterator[str]:
+    """Make an empty database, give its URL, and drop it with whoever is still connected."""
+    server = postgres_server()
+    name = f"sagents_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield urlsplit(server)._replace(path=f"/{name}").geturl()
+        finally:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            connection.execute(drop)
+
+
+@contextmanager
+def new_redis() -> Iterator[str]:
+    """Start an empty Redis and give its URL; without the program, empty the running one."""
+    program = redis_program()
+    if program is None:
+        url = redis_server()
+        with redis.Redis.from_url(url) as client:
+            client.flushdb()
+        yield url
+        return
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    with subprocess.Popen([*command, "--appendonly", "no"], stdout=subprocess.DEVNULL) as server:
+        try:
+            _wait_for_redis(url)
+            yield url
+        finally:
+            server.kill()
+
+
+def _wait_for_redis(url: str) -> None:
+    deadline = time.monotonic() + 10
+    with redis.Redis.from_url(url) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
 
 
 def free_port() -> int:

@@ -12,14 +12,7 @@ from project import environment, secret_key
 from tests import processes
 from tests.programs import ROOT
 
-PRODUCTION = {
-    name: value
-    for name, _, value in (
-        line.partition("=")
-        for line in (ROOT / "docs" / "production.env").read_text().splitlines()
-        if line and not line.startswith("#")
-    )
-}
+PRODUCTION = processes.documented()
 
 
 @pytest.fixture
