@@ -472,8 +472,8 @@ async def test_a_cancel_between_deltas_keeps_what_can_be_shown(
 
     def turn_on(_request: Any) -> Any:
         async def stream() -> AsyncGenerator[Sequence[Any]]:
-            yield deltas
             switch.on = True
+            yield deltas
             yield (TextDelta("never"), FinishDelta())
 
         return stream()
