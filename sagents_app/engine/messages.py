@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sagents_app.engine import canonical
@@ -281,14 +281,6 @@ class Message:
     def is_empty(self) -> bool:
         """Whether there is neither content nor a call nor a result."""
         return not (self.content or self.tool_calls or self.tool_results)
-
-    def replace_result(self, result: ToolResult) -> Message:
-        """Return the message with `result` in the place of the one with its call id."""
-        call_id = result.tool_call_id
-        kept = tuple(
-            result if known.tool_call_id == call_id else known for known in self.tool_results
-        )
-        return replace(self, tool_results=kept)
 
     def __repr__(self) -> str:
         inside = f"{len(self.tool_calls)} calls, {len(self.tool_results)} results"

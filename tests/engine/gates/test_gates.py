@@ -471,6 +471,48 @@ class TestReach:
         assert waits.interrupt.review_config("weather") == ReviewConfig(("approve",))  # type: ignore[attr-defined]
         assert desk.done == [("New York", "C")]
 
+    @pytest.mark.parametrize(
+        ("rules", "told"),
+        [
+            (["weather"], r"HumanInTheLoop takes a mapping from tool to rule, got \['weather'\]"),
+            ({"wether": True}, "no tool 'wether'; the agent has weather, delete_file, ask"),
+            ({"weather": None}, "'weather' is True, False or a rule with"),
+            ({"weather": {}}, "'weather' is True, False or a rule with"),
+            ({"weather": 1}, "'weather' is True, False or a rule with"),
+            ({"weather": {"alowed": []}}, "'weather' has the unknown key 'alowed'; known are"),
+            ({"weather": {"when": "x"}}, "'weather' 'when' is a sync function"),
+            ({"weather": {"when": Desk.begin}}, "'weather' 'when' is a sync function"),
+            ({"weather": {"allowed_decisions": []}}, "'allowed_decisions' is a list of approve"),
+            ({"weather": {"allowed_decisions": "edit"}}, "'allowed_decisions' is a list of"),
+            ({"weather": {"allowed_decisions": ["edit"] * 2}}, "'allowed_decisions' is a list"),
+            ({"weather": {"allowed_decisions": ["ok"]}}, r"a list of .*, got \['ok'\]"),
+        ],
+    )
+    def test_a_misconfigured_gate_stops_the_start(self, rules: Any, told: str):
+        """P9: empty, misspelt and unknown entries name tool and key."""
+        with pytest.raises(Misconfigured, match=told):
+            Desk().agent(gate=HumanInTheLoop(rules))
+
+    async def test_a_gate_of_a_sub_agent_covers_only_the_tools_that_it_has(self):
+        """B046: what is inherited is the same gate, its default and its rule for repetitions."""
+        desk = Desk()
+        gate = HumanInTheLoop({"weather": True, "delete_file": True}, repeat_after_reject="ask")
+        desk.agent(gate=gate)
+        inner = gate.inherited({"weather": desk.tools[0]})
+        agent = Agent(model=ScriptedModel(weather()), tools=desk.tools[:1], middlewares=[inner])
+        waits = await run(agent)
+        assert waits.interrupt.review_configs == {
+            "weather": ReviewConfig(repeat_after_reject="ask")
+        }
+
+    async def test_what_was_shown_has_a_digest_that_binds_the_decision(self):
+        """P4: request and call have the same digest, and other arguments another one."""
+        desk = Desk()
+        waits = await run(desk.agent(weather()))
+        (request,) = waits.interrupt.action_requests
+        assert request.digest == waits.state.messages[1].tool_calls[0].digest
+        assert request.digest != weather(unit="F").tool_calls[0].digest
+
 
 @dataclass(frozen=True)
 class Odd:

@@ -305,6 +305,14 @@ def test_a_nul_in_arguments_reaches_the_tool_as_it_was_sent():
     assert call.arguments_json == '{"a":"x\\u0000y"}'
 
 
+def test_arguments_that_nest_endlessly_are_a_problem_and_no_crash():
+    """Beyond what a parser takes, the text is kept as it came."""
+    text = '{"a":' * 100_000
+    call = ToolCall("c1", "look", text)
+    assert call.problem == "the arguments are not valid JSON (JSON is nested too deeply)"
+    assert call.arguments_json == text
+
+
 def test_a_doubled_key_does_not_hide_a_value():
     """What a reviewer reads is what runs: the last of two equal keys does not win silently."""
     call = ToolCall("c1", "pay", '{"amount": 1, "amount": 100}')

@@ -552,7 +552,36 @@ BROKEN = [
 ]
 
 
+OLD_BROKEN = [
+    Broken("R-019 a message that is none", {"messages": ["x"]}, "state: cannot be read"),
+    Broken(
+        "R-019 a part that is none",
+        {"messages": [{"role": "user", "content": ["x"]}]},
+        "state: cannot be read",
+    ),
+    Broken(
+        "R-019 a part of no kind",
+        {"messages": [{"role": "user", "content": [{"type": "smell", "content": "x"}]}]},
+        "a part of the unknown type 'smell'",
+    ),
+    Broken(
+        "R-019 a result that is none",
+        {"messages": [{"role": "tool", "tool_results": ["x"]}]},
+        "state: cannot be read",
+    ),
+    Broken("R-018 a todo that is none", {"todos": [5]}, "a todo is a Todo or a mapping"),
+    Broken("R-018 an invalid todo", {"todos": [{"id": "a", "content": ""}]}, "todo 1 needs"),
+]
+
+
 class TestUnreadable:
+    @pytest.mark.parametrize("case", OLD_BROKEN, ids=[case.id for case in OLD_BROKEN])
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_broken_state_of_an_old_version_is_the_same_error(self, version: int, case: Broken):
+        """R-019: an upgrade passes on what it cannot read, and the reader names it."""
+        with pytest.raises(InvalidState, match=case.told):
+            serialize.load_state({"version": version, "state": case.changes})
+
     @pytest.mark.parametrize("case", BROKEN, ids=[case.id for case in BROKEN])
     def test_broken_state_is_one_named_error(self, case: Broken):
         """R-019: never a traceback of another kind, never half a state."""

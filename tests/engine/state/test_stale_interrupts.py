@@ -232,6 +232,19 @@ class TestColdStart:
         assert cleaned.interrupt == left
         assert cleaned.sub_agents == {"c9": AgentState()}
 
+    def test_an_open_interrupt_that_is_restorable_stays_open(self):
+        """S-075: the state waits for it as before."""
+        state = state_with(waiting("c1", QUESTION), interrupt=QUESTION)
+        assert state.clean_stale_interrupts((ASK,)) == state
+
+    def test_a_lost_placeholder_of_an_earlier_batch_leaves_what_is_open_alone(self):
+        """S-081: only what waits for the lost call is given up."""
+        batch = MultipleInterrupts((TASK, SECOND))
+        state = state_with(waiting("c9", HALTED), interrupt=batch)
+        cleaned = state.clean_stale_interrupts((ASK,))
+        assert results_of(cleaned) == [error("c9", PROCESS_BOUND)]
+        assert cleaned.interrupt == batch
+
     def test_a_batch_with_a_halt_survives_whole(self):
         """S-096: halt wins, so the members beside it are kept although nobody claims them."""
         batch = MultipleInterrupts((HALTED, SECOND))

@@ -223,6 +223,28 @@ class TestMessages:
             (result("c1", "new"),),
         ]
 
+    def test_results_need_a_batch_of_calls(self):
+        """A result has its place right behind the message that called."""
+        with pytest.raises(Misconfigured, match="the history does not end in a batch of tool"):
+            AgentState((USER,)).put_results({"c1": result("c1")})
+
+    @pytest.mark.parametrize(
+        ("make", "told"),
+        [
+            (lambda: TextPart(5), "TextPart: text is a text, got 5"),  # type: ignore[arg-type]
+            (lambda: TextPart(None), "TextPart: text is a text, got None"),  # type: ignore[arg-type]
+            (lambda: Message.user({"a": 1}), "content is a string or message parts, got"),
+            (lambda: Message.user(["a"]), "content is a string or message parts, got"),
+            (lambda: Message.user(""), "a user message needs content, got ''"),
+            (lambda: Message.tool(), "a tool message is made of tool results, got"),
+            (lambda: Message.tool("x"), "a tool message is made of tool results, got"),
+        ],
+    )
+    def test_wrong_content_is_refused_where_it_comes_in(self, make: Any, told: str):
+        """S-032: the culprit is shown."""
+        with pytest.raises(Misconfigured, match=told):
+            make()
+
 
 class TestMetadata:
     def test_metadata_is_put_and_overwritten(self):
@@ -277,6 +299,18 @@ class TestTodos:
         state = AgentState(todos=TODOS)
         assert state.merge({"todos": [Todo(7, "new")]}).todos == (Todo(7, "new"),)
         assert state.merge({"todos": []}).todos == ()
+
+    @pytest.mark.parametrize("wrong", [0, -1, "1", True, None])
+    def test_a_todo_has_a_positive_number(self, wrong: Any):
+        """S-057: no text, no zero."""
+        with pytest.raises(Misconfigured, match="a todo's id is a positive integer, got"):
+            Todo(wrong, "a")
+
+    def test_a_todo_is_open_until_it_is_done_or_cancelled(self):
+        """S-055: what there is still to do."""
+        todos = [Todo(1, "a", status) for status in ("pending", "in_progress", "completed")]
+        assert [todo.is_open for todo in todos] == [True, True, False]
+        assert Todo(1, "a", "cancelled").is_open is False
 
     @pytest.mark.parametrize("wrong", ["1", 1.0, True, None])
     def test_todo_ids_are_integers(self, wrong: Any):
