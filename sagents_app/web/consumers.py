@@ -1,7 +1,9 @@
-"""The live socket of a conversation's page: a cursor over the event log, woken by pokes.
+"""The live socket: a page asks for conversations, and gets what happens in them.
 
-It joins the group before it reads, so no event falls between; a poll every few seconds heals a lost
-poke, and asks anew whether the user may still look. What people do are requests of their own.
+Frames of a page: `follow` (conversation, since: the last event's number or null, language),
+`unfollow` (conversation), `ping`. Frames to it: `following`, `snapshot`, `events`, `state`,
+`pong`, and `error`, after which the socket stays open. What people do are requests of their own.
+Code 4401 closes the socket of a user who was logged out.
 """
 
 from __future__ import annotations
@@ -9,145 +11,136 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qs
 from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
-from django.contrib.auth import SESSION_KEY, get_user_model
+from django.utils import translation
+from django.utils.translation import gettext as _
 
-from sagents_app import presenters
-from sagents_app.models import Conversation
 from sagents_app.services import live
+from sagents_app.web.following import Following, LoggedOut, NotVisible, user_of
 
 logger = logging.getLogger(__name__)
-POLL_SECONDS = 5.0
-LONGEST_FRAME = 4_096
-LOGGED_OUT, NOT_FOUND = 4401, 4404
-VERSION = 1
+LONGEST_FRAME = 4_096  # characters
+MOST_FOLLOWED = 50
+LOGGED_OUT = 4401
 
 
-class Refused(Exception):
-    """The socket closes; `code` says why."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(str(code))
-        self.code = code
-
-
-class ConversationConsumer(AsyncWebsocketConsumer):
-    """One page's socket. Frames: `events` (with `from` and `to`), `snapshot`, `error`, `pong`."""
+class LiveConsumer(AsyncWebsocketConsumer):
+    """One page's socket."""
 
     async def connect(self) -> None:
-        """Join, accept, and begin to send what came after the page's number."""
-        self.conversation_id: UUID = self.scope["url_route"]["kwargs"]["pk"]
-        self.group = live.group_name(self.conversation_id)
-        self.cursor = _since(self.scope.get("query_string", b""))
-        self.dirty = asyncio.Event()
-        self.dirty.set()
-        self.pump_task: asyncio.Task[None] | None = None
-        try:
-            await self._allowed()
-        except Refused as refused:
-            await self.accept()
-            await self.close(refused.code)
-            return
-        await self.channel_layer.group_add(self.group, self.channel_name)
+        """Accept, and close with a code where nobody is logged in."""
+        self.session_key = getattr(self.scope.get("session"), "session_key", None)
+        self.followed: dict[UUID, tuple[Following, asyncio.Task[None]]] = {}
         await self.accept()
-        self.pump_task = asyncio.create_task(self._pump())
+        try:
+            await database_sync_to_async(user_of)(self.session_key)
+        except LoggedOut:
+            await self.close(LOGGED_OUT)
 
     async def disconnect(self, code: int) -> None:
-        """Leave the group and stop sending."""
-        if self.pump_task is not None:
-            self.pump_task.cancel()
-            await asyncio.gather(self.pump_task, return_exceptions=True)
-            await self.channel_layer.group_discard(self.group, self.channel_name)
+        """Stop following."""
+        for conversation_id in list(self.followed):
+            await self._unfollow(conversation_id)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Answer a frame of the page's; whatever it is, the socket stays open."""
+        """Carry out a frame, or say what is wrong with it."""
         if text_data is None or len(text_data) > LONGEST_FRAME:
-            await self._error("A frame is a JSON text of at most 4096 characters.")
+            problem = _("A frame is a JSON text of at most %s characters.") % LONGEST_FRAME
+            await self._error("bad_frame", problem)
             return
         try:
             frame = json.loads(text_data)
         except (ValueError, RecursionError):
-            await self._error("This frame is not JSON.")
+            await self._error("bad_frame", _("This frame is not JSON."))
             return
-        if not isinstance(frame, dict) or frame.get("type") != "ping":
-            await self._error("Unknown frame. Known is: ping.")
-            return
-        await self._send({"type": "pong"})
+        match frame:
+            case {"type": "ping"}:
+                await self._send({"type": "pong"})
+            case {"type": "follow", "conversation": str(name)}:
+                await self._follow(name, frame)
+            case {"type": "unfollow", "conversation": str(name)}:
+                if (conversation_id := _uuid(name)) is not None:
+                    await self._unfollow(conversation_id)
+            case _:
+                await self._error("unknown_frame", _("Frames are: follow, unfollow, ping."))
 
     async def poke(self, message: dict[str, Any]) -> None:
-        """Look for new events."""
-        self.dirty.set()
+        """Have a conversation's events looked at."""
+        followed = self.followed.get(UUID(message["conversation"]))
+        if followed is not None:
+            followed[0].dirty.set()
 
-    async def _pump(self) -> None:
+    async def _follow(self, name: str, frame: dict[str, Any]) -> None:
+        conversation_id = _uuid(name)
+        if conversation_id is None:
+            await self._not_found(name)
+            return
+        await self._unfollow(conversation_id)
+        if len(self.followed) >= MOST_FOLLOWED:
+            await self._error("too_many", _("This socket follows enough conversations."), name)
+            return
+        following = Following(
+            session_key=self.session_key,
+            conversation_id=conversation_id,
+            cursor=_number(frame.get("since")),
+            language=_language(frame.get("language")),
+            send=self._send,
+        )
+        await self.channel_layer.group_add(live.group_name(conversation_id), self.channel_name)
+        task = asyncio.create_task(self._run(following))
+        self.followed[conversation_id] = (following, task)
+
+    async def _run(self, following: Following) -> None:
         try:
-            while True:
-                try:
-                    await asyncio.wait_for(self.dirty.wait(), POLL_SECONDS)
-                except TimeoutError:
-                    await self._allowed()
-                self.dirty.clear()
-                while (batch := await self._read()) is not None:
-                    await self._send(batch)
-        except Refused as refused:
-            await self.close(refused.code)
-        except asyncio.CancelledError:
-            raise
-        except Exception:  # a client that is gone, or a database that is; the page reconnects
-            logger.info("the socket of %s ends", self.conversation_id, exc_info=True)
+            await following.begin()
+            await following.go_on()
+        except LoggedOut:
+            await self.close(LOGGED_OUT)
+        except NotVisible:
+            await self._not_found(str(following.conversation_id))
+        except Exception:  # the page is gone, or gets everything anew when it returns
+            logger.info("%s is not followed any more", following.conversation_id, exc_info=True)
             await self.close(1011)
 
-    @database_sync_to_async
-    def _read(self) -> dict[str, Any] | None:
-        conversation, user = self._look()
-        batch = live.events_since(conversation.pk, self.cursor)
-        if batch is None:
-            self.cursor = conversation.next_event_number - 1
-            return {"type": "snapshot", "version": VERSION, "number": self.cursor}
-        if batch.end < batch.start:
-            return None
-        self.cursor = batch.end
-        events = presenters.present_events(batch.events, conversation, user)
-        return {
-            "type": "events",
-            "version": VERSION,
-            "conversation": str(conversation.pk),
-            "from": batch.start,
-            "to": batch.end,
-            "events": events,
-        }
+    async def _unfollow(self, conversation_id: UUID) -> None:
+        followed = self.followed.pop(conversation_id, None)
+        if followed is None:
+            return
+        followed[1].cancel()
+        await asyncio.gather(followed[1], return_exceptions=True)
+        await self.channel_layer.group_discard(live.group_name(conversation_id), self.channel_name)
 
-    @database_sync_to_async
-    def _allowed(self) -> None:
-        self._look()
+    async def _not_found(self, name: str) -> None:
+        await self._error("not_found", _("There is no such conversation."), name)
 
-    def _look(self) -> tuple[Conversation, Any]:
-        """Return conversation and user as the database has them now, or refuse."""
-        session = self.scope.get("session")
-        key = getattr(session, "session_key", None)
-        store = import_module(settings.SESSION_ENGINE).SessionStore(session_key=key)
-        user_id = store.get(SESSION_KEY) if key else None
-        user = get_user_model()._default_manager.filter(pk=user_id, is_active=True).first()
-        if user is None:
-            raise Refused(LOGGED_OUT)
-        conversation = Conversation.objects.visible_to(user).filter(pk=self.conversation_id).first()
-        if conversation is None:
-            raise Refused(NOT_FOUND)
-        return conversation, user
-
-    async def _error(self, text: str) -> None:
-        await self._send({"type": "error", "error": text})
+    async def _error(self, code: str, text: str, conversation: str | None = None) -> None:
+        told = {"code": code, "text": text}
+        await self._send({"type": "error", "conversation": conversation, "error": told})
 
     async def _send(self, frame: dict[str, Any]) -> None:
         await self.send(json.dumps(frame))
 
 
-def _since(query: bytes) -> int:
-    value = parse_qs(query.decode("latin-1")).get("since", ["0"])[0]
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _number(value: object) -> int | None:
+    valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return value if valid and isinstance(value, int) else None
+
+
+def _language(value: object) -> str:
+    if isinstance(value, str) and len(value) < 20:
+        try:
+            return translation.get_supported_language_variant(value)
+        except LookupError:
+            pass
+    return translation.get_language() or "en"

@@ -1,11 +1,12 @@
-"""The app's WebSocket routes."""
+"""The app's WebSocket route: one socket a page, which follows as many conversations as it asks."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from sagents_app.web.consumers import ConversationConsumer
+from sagents_app.presenters.frames import SOCKET_PATH
+from sagents_app.web.consumers import LiveConsumer
 
 websocket_urlpatterns = [
-    path("ws/conversations/<uuid:pk>/", ConversationConsumer.as_asgi()),
+    path(SOCKET_PATH, LiveConsumer.as_asgi()),  # type: ignore[arg-type]  # an ASGI application
 ]

@@ -1,120 +1,122 @@
-"""The chat pages: each view parses, calls one service and translates what it says."""
+"""The pages, and what people do to a conversation: each view parses and calls one service."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
-from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from sagents_app import presenters
-from sagents_app.models import Conversation, InboxMessage, Interrupt
-from sagents_app.services import agents, conversations, runs
-from sagents_app.web.answers import done, posting, visible_conversation
+from sagents_app.models import Conversation, InboxMessage
+from sagents_app.presenters import pages
+from sagents_app.services import conversations, errors, runs
+from sagents_app.web.access import find_conversation, members_only, wants_json
+from sagents_app.web.answers import done, on_conversation, page_again, refused, status_of
 
-PAGE = 30
+LONGEST_CLIENT_ID = 64
 
 
-@login_required
+@members_only
 @require_safe
 def conversation_list(request: HttpRequest) -> HttpResponse:
-    """Show the user's conversations, newest first, and the agents to begin one with."""
+    """Show the user's conversations, what waits for their review, and the agents to talk to."""
     words = request.GET.get("q", "").strip()[:200]
-    waiting = Interrupt.objects.filter(conversation=OuterRef("pk")).pending()
-    found = (
-        Conversation.objects.owned_by(request.user)
-        .annotate(asks_owner=Exists(waiting.filter(kind__in=("ask_user_question", "halt"))))
-        .order_by("-updated_at", "-pk")
-    )
-    if words:
-        found = found.filter(title__icontains=words)
-    context = {
-        "page": Paginator(found, PAGE).get_page(request.GET.get("page")),
-        "agents": sorted(agents.registered().values(), key=lambda one: one.label),
-        "words": words,
-        "may_review": request.user.is_staff
-        and request.user.has_perm("sagents_app.decide_interrupt"),
-    }
+    context = pages.list_context(request.user, page=request.GET.get("page"), words=words)
     return render(request, "sagents_app/conversations.html", context)
 
 
-@posting
-def new_conversation(request: HttpRequest) -> HttpResponse:
-    """Begin a conversation."""
-    agent = request.POST.get("agent", "")
-    created = conversations.create_conversation(agent=agent, owner=request.user)
-    return done(request, created, url=created.get_absolute_url())
-
-
-@login_required
+@members_only
 @require_safe
 def conversation(request: HttpRequest, pk: Any) -> HttpResponse:
-    """Show a conversation: to its owner with a composer, to a reviewer for reading and deciding."""
-    found = visible_conversation(request, pk)
-    context = presenters.conversation_context(found, request.user)
+    """Show a conversation: its owner can write in it, a reviewer reads and decides."""
+    context = pages.chat_context(find_conversation(request, pk), request.user)
     return render(request, "sagents_app/conversation.html", context)
 
 
-@posting
-def new_message(request: HttpRequest, pk: Any) -> HttpResponse:
-    """Take a message; what was typed stays where it is when it is refused."""
-    found = visible_conversation(request, pk)
-    message = conversations.post_message(
-        conversation=found,
-        text=request.POST.get("text", ""),
-        actor=request.user,
-        client_id=request.POST.get("client_id", "")[:64] or None,
-    )
-    return done(request, found, message=str(message.pk))
+@members_only
+@require_safe
+def earlier(request: HttpRequest, pk: Any, before: int) -> HttpResponse:
+    """Show the rows before a number: a page to read, or to a script the rows alone."""
+    context = pages.earlier_context(find_conversation(request, pk), request.user, before=before)
+    part = request.headers.get("X-Requested-With") == "fetch"
+    template = "chat/earlier_rows.html" if part else "earlier.html"
+    return render(request, f"sagents_app/{template}", context)
 
 
-@posting
-def withdraw(request: HttpRequest, pk: Any) -> HttpResponse:
-    """Take a queued message back."""
-    message = InboxMessage.objects.select_related("conversation", "display_message").filter(
-        display_message_id=pk
-    )
-    found = message.first()
-    if found is None:
-        raise Http404(_("There is no such message."))
-    owner = visible_conversation(request, found.conversation_id)
-    conversations.withdraw_message(message=found, actor=request.user)
-    return done(request, owner)
+@members_only
+@require_POST
+def new_conversation(request: HttpRequest) -> HttpResponse:
+    """Begin a conversation."""
+    agent = request.POST.get("agent", "")
+    try:
+        created = conversations.create_conversation(agent=agent, owner=request.user)
+    except errors.ServiceError as refusal:
+        return refused(request, refusal)
+    return done(request, created, status=201, url=created.get_absolute_url())
 
 
-@posting
-def cancel(request: HttpRequest, pk: Any) -> HttpResponse:
+@on_conversation
+def new_message(request: HttpRequest, found: Conversation) -> HttpResponse:
+    """Take a message; a text that is refused comes back with the page."""
+    text = request.POST.get("text", "")
+    try:
+        message = conversations.post_message(
+            conversation=found,
+            text=text,
+            actor=request.user,
+            client_id=request.POST.get("client_id", "")[:LONGEST_CLIENT_ID] or None,
+        )
+    except errors.MessageRejected as refusal:
+        if wants_json(request):
+            raise
+        status = status_of(refusal)
+        return page_again(request, found, status=status, draft=text, problem=str(refusal))
+    return done(request, found, status=201, message=str(message.display_message_id))
+
+
+@on_conversation
+def cancel(request: HttpRequest, found: Conversation) -> None:
     """Stop what runs or waits."""
-    found = visible_conversation(request, pk)
     runs.cancel_run(conversation=found, actor=request.user)
-    return done(request, found)
 
 
-@posting
-def retry(request: HttpRequest, pk: Any) -> HttpResponse:
-    """Try again from the last boundary."""
-    found = visible_conversation(request, pk)
+@on_conversation
+def retry(request: HttpRequest, found: Conversation) -> None:
+    """Go on from the last boundary."""
     runs.retry_run(conversation=found, actor=request.user)
-    return done(request, found)
 
 
-@posting
-def rename(request: HttpRequest, pk: Any) -> HttpResponse:
+@on_conversation
+def rename(request: HttpRequest, found: Conversation) -> None:
     """Give a conversation another title."""
-    found = visible_conversation(request, pk)
     title = request.POST.get("title", "")
     conversations.rename_conversation(conversation=found, title=title, actor=request.user)
-    return done(request, found)
 
 
-@posting
-def delete(request: HttpRequest, pk: Any) -> HttpResponse:
+@on_conversation
+def delete(request: HttpRequest, found: Conversation) -> HttpResponse:
     """Delete a conversation with everything in it."""
-    found = visible_conversation(request, pk)
     conversations.delete_conversation(conversation=found, actor=request.user)
     return redirect("sagents:conversations")
+
+
+@on_conversation
+def withdraw_message(request: HttpRequest, found: Conversation) -> None:
+    """Take a queued message back; `message` is the id of its transcript row."""
+    rows = InboxMessage.objects.select_related("conversation", "display_message").filter(
+        conversation=found, display_message_id=_uuid(request.POST.get("message", ""))
+    )
+    message = rows.first()
+    if message is None:
+        raise Http404(_("There is no such message."))
+    conversations.withdraw_message(message=message, actor=request.user)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

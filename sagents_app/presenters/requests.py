@@ -1,0 +1,101 @@
+"""What waits for a person, as `interrupts/<kind>.html` shows it to one viewer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sagents_app.engine import canonical
+from sagents_app.forms import DecisionForm
+from sagents_app.models import Conversation, Interrupt
+from sagents_app.presenters import values
+from sagents_app.presenters.values import Argument
+
+KINDS = {"approval", "ask_user_question", "halt", "unknown_outcome", "budget"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One pending interrupt, for one viewer."""
+
+    interrupt: Interrupt
+    kind: str
+    """The name of its template in `interrupts/`."""
+    is_owner: bool
+    """Whether the viewer owns the conversation."""
+    form: DecisionForm | None = None
+    """Set where the viewer may decide."""
+    title: str = ""
+    """What is asked, in a few words."""
+    arguments: tuple[Argument, ...] = ()
+    path: str = ""
+    """The agents from the outermost in, where a sub-agent asks."""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's interrupt, stored form."""
+
+    @property
+    def template(self) -> str:
+        """The partial that shows it."""
+        return f"sagents_app/interrupts/{self.kind}.html"
+
+    @property
+    def id(self) -> str:
+        """What its elements are named by."""
+        return str(self.interrupt.pk)
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the request looks different, which is when typed text may go."""
+        seen = f"{self.interrupt.digest}{self.interrupt.status}{self.form is not None}"
+        return hashlib.sha256(seen.encode()).hexdigest()[:12]
+
+
+def decision_form(interrupt: Interrupt, data: Mapping[str, Any] | None = None) -> DecisionForm:
+    """Return the form in which a request is decided."""
+    proposed = interrupt.arguments
+    if interrupt.kind == Interrupt.Kind.BUDGET:
+        proposed = canonical.dump({"limit": interrupt.payload.get("limit")})
+    return DecisionForm(
+        data, digest=interrupt.digest, allowed=interrupt.allowed_decisions, proposed=proposed
+    )
+
+
+def present_requests(
+    conversation: Conversation, user: Any, *, refused: Mapping[str, DecisionForm] | None = None
+) -> list[Request]:
+    """Return what waits, halts alone where there are any; two queries.
+
+    `refused` are posted forms with their errors, by interrupt id.
+    """
+    waiting = list(Interrupt.objects.filter(conversation=conversation).pending())
+    halts = [row for row in waiting if row.kind == Interrupt.Kind.HALT]
+    shown = halts or waiting
+    if not shown:
+        return []
+    reviewable = Interrupt.objects.reviewable_by(user).filter(pk__in=[row.pk for row in shown])
+    decidable = set(reviewable.values_list("pk", flat=True))
+    return [
+        _present(
+            row,
+            is_owner=conversation.owner_id == user.pk,
+            form=((refused or {}).get(str(row.pk)) or decision_form(row))
+            if row.pk in decidable
+            else None,
+        )
+        for row in shown
+    ]
+
+
+def _present(row: Interrupt, *, is_owner: bool, form: DecisionForm | None) -> Request:
+    return Request(
+        interrupt=row,
+        kind=row.kind if row.kind in KINDS else "unknown",
+        is_owner=is_owner,
+        form=form,
+        title=str(row),
+        arguments=values.show_arguments(canonical.parse(row.arguments)),
+        path=" → ".join(map(str, row.path)) if len(row.path) > 1 else "",
+        payload=row.payload,
+    )
