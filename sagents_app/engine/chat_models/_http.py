@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 import httpx
 from httpx_sse import EventSource, ServerSentEvent
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from sagents_app.engine.chat_models._refusals import masked, read, refusal, shortened
 from sagents_app.engine.chat_models.connection import Endpoint, HttpOptions
@@ -198,9 +198,7 @@ async def _decoded(
             async for event in events:
                 if not event.data:
                     continue
-                deltas, chars = _counted(
-                    decoder.feed(event.event, event.data), chars, endpoint.http
-                )
+                deltas, chars = _counted(_fed(decoder, event, texts), chars, endpoint.http)
                 if deltas:
                     yield deltas
                 if decoder.is_closed:
@@ -392,12 +390,11 @@ def _may_retry(error: BaseException, options: HttpOptions) -> bool:
 
 def _wait(state: RetryCallState, options: HttpOptions) -> float:
     """Return the seconds before the next try: what the provider asks for, and never less."""
-    backoff = wait_exponential_jitter(
-        initial=options.first_wait, max=options.longest_wait, jitter=options.first_wait
-    )
+    doubled = wait_exponential(multiplier=options.first_wait, max=options.longest_wait)(state)
+    jitter = wait_random(0, options.first_wait)(state)
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, ModelError) else None
-    return max(asked or 0.0, backoff(state))
+    return max(asked or 0.0, min(doubled + jitter, options.longest_wait))
 
 
 class _KeyAuth(httpx.Auth):

@@ -90,7 +90,7 @@ def _value(text: str, hint: Any) -> Any:
                 return member(text)
             except ValueError:
                 return text
-        if get_origin(member) is not None and issubclass(get_origin(member) or str, Mapping):
+        if get_origin(member) is Mapping:
             try:
                 return json.loads(text)
             except ValueError:

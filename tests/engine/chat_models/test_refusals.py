@@ -34,8 +34,8 @@ class Case:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def openai(message: str, type: str = "invalid_request_error", code: str | None = None) -> Any:
-    return {"error": {"message": message, "type": type, "param": None, "code": code}}
+def openai(message: str, kind: str = "invalid_request_error", code: str | None = None) -> Any:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 CASES = [

@@ -27,7 +27,11 @@ def chunk(reason: str | None = None, /, **delta: Any) -> dict[str, Any]:
 
 
 def fragment(
-    arguments: Any = "", *, name: str | None = None, index: int | None = None, id: Any = None
+    arguments: Any = "",
+    *,
+    name: str | None = None,
+    index: int | None = None,
+    id: Any = None,  # noqa: A002
 ) -> dict[str, Any]:
     """A tool call's fragment; what is None is left out."""
     function = {"arguments": arguments} | ({"name": name} if name is not None else {})
