@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from sagents_app import hidden_characters
 from sagents_app.admin import access, transcript
 from sagents_app.admin.filters import ConversationAgentFilter
 from sagents_app.models import Conversation, Interrupt
@@ -29,7 +30,7 @@ NAME = "sagents_app_conversation"
 class ConversationAdmin(access.ReadOnlyAdmin):
     """Conversations of the user's tenant, or those in which the user reviews."""
 
-    list_display = ("__str__", "owner", "agent_name", "status", "created_at", "updated_at")
+    list_display = ("name", "owner", "agent_name", "status", "created_at", "updated_at")
     list_filter = ("status", ConversationAgentFilter)
     list_select_related = ("owner",)
     list_per_page = 50
@@ -55,6 +56,11 @@ class ConversationAdmin(access.ReadOnlyAdmin):
         if self.has_operate_permission(request):
             return Conversation.objects.of_tenant(request.user)
         return Conversation.objects.visible_to(request.user)
+
+    @admin.display(description=gettext_lazy("conversation"), ordering="title")
+    def name(self, conversation: Conversation) -> str:
+        """Return its title, which a person or a model wrote."""
+        return hidden_characters.escape(str(conversation))
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         """Search the owner as well, whatever a user's name field is."""
@@ -82,11 +88,12 @@ class ConversationAdmin(access.ReadOnlyAdmin):
         conversation = self._conversation(request, object_id)
         before = request.GET.get("before", "")
         number = int(before) if before.isdecimal() and len(before) < 18 else None
+        page = transcript.ConversationPage(conversation, request.user, number)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": str(conversation),
-            "page": transcript.ConversationPage(conversation, request.user, number),
+            "title": page.title,
+            "page": page,
         }
         request.current_app = self.admin_site.name
         template = "admin/sagents_app/conversation/conversation.html"
@@ -151,9 +158,9 @@ class ConversationAdmin(access.ReadOnlyAdmin):
         try:
             told = act(conversation, request.user)
         except errors.ServiceError as refusal:
-            messages.error(request, f"{conversation}: {refusal}")
+            messages.error(request, f"{self.name(conversation)}: {refusal}")
         else:
-            messages.success(request, told % conversation)
+            messages.success(request, told % self.name(conversation))
 
     def _conversation(self, request: HttpRequest, key: str) -> Conversation:
         try:

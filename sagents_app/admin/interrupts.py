@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.admin import helpers
 from django.contrib.auth import get_user_model
 from django.db.models import Case, QuerySet, Value, When
 from django.db.models.expressions import Combinable
@@ -20,7 +19,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from sagents_app import engine
+from sagents_app import engine, hidden_characters
 from sagents_app.admin import access, arguments, bulk, deciding, filters, request_page, words
 from sagents_app.forms import LONGEST_NOTE, DecisionForm
 from sagents_app.models import Interrupt
@@ -57,6 +56,7 @@ class InterruptAdmin(access.ReadOnlyAdmin):
     search_help_text = _("Tool, arguments, title of the conversation, or who asked")
     actions = ("approve_selected", "reject_selected")
     action_form = bulk.BulkForm
+    checkbox_template = "admin/sagents_app/interrupt/columns/checkbox.html"
     change_list_template = "admin/sagents_app/interrupt/change_list.html"
 
     # --- Who sees what
@@ -108,9 +108,8 @@ class InterruptAdmin(access.ReadOnlyAdmin):
     @admin.display(description=_("Request"), ordering="tool_name")
     def request_column(self, row: Interrupt) -> str:
         """Return what the tool will do, and with what."""
-        return self._column(
-            "request", row, summary=arguments.summary(getattr(row, "arguments_start", ""))
-        )
+        summary = arguments.summary(getattr(row, "arguments_start", ""))
+        return self._column("request", row, summary=summary)
 
     @admin.display(description=_("Agent"), ordering="conversation__agent_name")
     def agent_column(self, row: Interrupt) -> str:
@@ -120,9 +119,10 @@ class InterruptAdmin(access.ReadOnlyAdmin):
     @admin.display(description=_("Conversation"), ordering="conversation__title")
     def conversation_column(self, row: Interrupt) -> str:
         """Return the conversation and whose it is."""
-        return self._column(
-            "conversation", row, url=request_page.conversation_url(row.conversation)
-        )
+        conversation = row.conversation
+        name = hidden_characters.escape(str(conversation))
+        url = request_page.conversation_url(conversation)
+        return self._column("conversation", row, conversation=name, url=url)
 
     @admin.display(description=_("Asked"), ordering="created_at")
     def asked(self, row: Interrupt) -> str:
@@ -134,14 +134,10 @@ class InterruptAdmin(access.ReadOnlyAdmin):
         """Return the status, and who decided."""
         return self._column("status", row)
 
-    @admin.display(description="")
-    def action_checkbox(self, obj: Interrupt) -> SafeString:
-        """Return a box for what still waits, with the digest of what its line shows."""
-        return self._column("checkbox", obj, field=helpers.ACTION_CHECKBOX_NAME)
-
-    def _column(self, name: str, row: Interrupt, **context: Any) -> SafeString:
-        template = f"admin/sagents_app/interrupt/columns/{name}.html"
-        return render_to_string(template, {"row": row, **context})
+    def _column(self, column: str, row: Interrupt, **context: Any) -> SafeString:
+        template = f"admin/sagents_app/interrupt/columns/{column}.html"
+        name = hidden_characters.escape(str(row))
+        return render_to_string(template, {"row": row, "name": name, **context})
 
     @admin.action(description=_("Approve"))
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[Interrupt]) -> None:

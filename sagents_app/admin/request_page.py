@@ -79,7 +79,7 @@ class RequestPage:
     @property
     def title(self) -> str:
         """The request in a word or two."""
-        return str(self.interrupt)
+        return hidden_characters.escape(str(self.interrupt))
 
     @property
     def sentence(self) -> str:
@@ -232,7 +232,7 @@ class RequestPage:
         rows = Interrupt.objects.reviewable_by(self.user).filter(batch=self.interrupt.batch)
         return [
             Companion(
-                title=str(row),
+                title=hidden_characters.escape(str(row)),
                 summary=arguments.summary(row.arguments),
                 status=row.status,
                 status_label=row.get_status_display(),

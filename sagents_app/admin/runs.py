@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from sagents_app import hidden_characters
 from sagents_app.admin import access
 from sagents_app.models import Run
 from sagents_app.models.conversation import tenant_of
@@ -19,8 +20,14 @@ class RunAdmin(access.ReadOnlyAdmin):
     """Runs of the user's tenant, the newest first."""
 
     list_display = (
-        *("created_at", "conversation", "trigger", "status", "attempt"),
+        *("created_at", "conversation_name", "trigger", "status", "attempt"),
         *("input_tokens", "output_tokens", "took", "cause_shortly"),
+    )
+    fields = (
+        *("conversation_name", "trigger", "status", "acting_user", "attempt", "worker"),
+        *("cause_fully", "error_type", "cancel_requested_at", "cancel_requested_by", "wake_at"),
+        *("model_calls", "input_tokens", "output_tokens", "cost"),
+        *("created_at", "started_at", "finished_at"),
     )
     list_filter = ("status", "trigger")
     list_select_related = ("conversation",)
@@ -42,6 +49,11 @@ class RunAdmin(access.ReadOnlyAdmin):
         rows = super().get_queryset(request)
         return rows.filter(conversation__tenant=tenant_of(request.user))
 
+    @admin.display(description=_("conversation"), ordering="conversation__title")
+    def conversation_name(self, row: Run) -> str:
+        """Return the conversation's title, which a person or a model wrote."""
+        return hidden_characters.escape(str(row.conversation))
+
     @admin.display(description=_("seconds"))
     def took(self, row: Run) -> str:
         """Return how long it took from its first claim to its end."""
@@ -50,6 +62,12 @@ class RunAdmin(access.ReadOnlyAdmin):
         return f"{(row.finished_at - row.started_at).total_seconds():.1f}"
 
     @admin.display(description=_("cause"))
+    def cause_fully(self, row: Run) -> str:
+        """Return why it failed, paused or was cancelled, in whole."""
+        return hidden_characters.escape(row.cause)
+
+    @admin.display(description=_("cause"))
     def cause_shortly(self, row: Run) -> str:
-        """Return why it failed, paused or was cancelled."""
-        return row.cause if len(row.cause) <= 120 else f"{row.cause[:119]}…"
+        """Return the beginning of it."""
+        cause = hidden_characters.escape(row.cause[:121])
+        return cause if len(cause) <= 120 else f"{cause[:119]}…"

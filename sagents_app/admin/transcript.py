@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from sagents_app import hidden_characters
 from sagents_app.admin import access, request_page, words
 from sagents_app.models import Conversation, DisplayMessage, Interrupt, Run
 from sagents_app.presenters import values
@@ -35,6 +36,16 @@ class Row:
     """Why a message ends where it ends; empty where it is whole."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One thing that the conversation waited for."""
+
+    interrupt: Interrupt
+    name: str
+    url: str = ""
+    """Its page in the review queue; empty where the user may not open it."""
+
+
 @dataclass
 class ConversationPage:
     """One conversation, as `user` may see it; each part is read when a template asks for it."""
@@ -43,6 +54,11 @@ class ConversationPage:
     user: Any
     before: int | None = None
     """Show the rows before this number; None: the newest."""
+
+    @property
+    def title(self) -> str:
+        """The conversation's name, which a person or a model wrote."""
+        return hidden_characters.escape(str(self.conversation))
 
     @property
     def live_url(self) -> str:
@@ -67,7 +83,8 @@ class ConversationPage:
     @cached_property
     def open_halt(self) -> Interrupt | None:
         """The halt that waits to be dismissed."""
-        return next((row for row in self.interrupts if row.kind == "halt" and row.is_pending), None)
+        rows = (one.interrupt for one in self.asked)
+        return next((row for row in rows if row.kind == "halt" and row.is_pending), None)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -87,16 +104,20 @@ class ConversationPage:
         return list(found.order_by("-number")[: PAGE + 1])
 
     @cached_property
-    def interrupts(self) -> list[Interrupt]:
+    def asked(self) -> list[Asked]:
         """What it waited for, the newest first."""
-        rows: QuerySet[Interrupt] = Interrupt.objects.filter(conversation=self.conversation)
-        return list(rows.select_related("decided_by").order_by("-created_at", "position")[:100])
-
-    @cached_property
-    def reviewable(self) -> frozenset[Any]:
-        """The keys of those that the user may open in the review queue."""
-        rows = Interrupt.objects.reviewable_by(self.user).filter(conversation=self.conversation)
-        return frozenset(rows.values_list("pk", flat=True))
+        rows = Interrupt.objects.filter(conversation=self.conversation)
+        reviewable = Interrupt.objects.reviewable_by(self.user).filter(pk__in=rows.values("pk"))
+        mine = set(reviewable.values_list("pk", flat=True))
+        rows = rows.select_related("decided_by").order_by("-created_at", "position")
+        return [
+            Asked(
+                interrupt=row,
+                name=hidden_characters.escape(str(row)),
+                url=request_page.page_url(row) if row.pk in mine else "",
+            )
+            for row in rows[:100]
+        ]
 
     @cached_property
     def runs(self) -> list[Run]:

@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from sagents_app import hidden_characters
 from sagents_app.models import Conversation, DisplayMessage, Interrupt
 
 Words = str | Promise
@@ -78,7 +79,10 @@ def refusal(cause: str) -> str:
 
 def sentence(interrupt: Interrupt) -> str:
     """Return the request in a sentence."""
-    told = {"agent": interrupt.conversation.agent_name, "action": str(interrupt)}
+    told = {
+        "agent": interrupt.conversation.agent_name,
+        "action": hidden_characters.escape(str(interrupt)),
+    }
     match interrupt.kind:
         case Interrupt.Kind.APPROVAL:
             return _("%(agent)s wants to run: %(action)s") % told
@@ -98,9 +102,7 @@ def outcome(interrupt: Interrupt) -> str:
     told = {"status": status, "when": "", "who": ""}
     if interrupt.decided_at is None:
         return _("%(status)s.") % told
-    told["when"] = formats.date_format(
-        timezone.localtime(interrupt.decided_at), "DATETIME_FORMAT"
-    )
+    told["when"] = formats.date_format(timezone.localtime(interrupt.decided_at), "DATETIME_FORMAT")
     if interrupt.decided_by is None:
         return _("%(status)s at %(when)s") % told
     told["who"] = interrupt.decided_by.get_username()
