@@ -11,11 +11,16 @@ from sagents_app.engine.errors import Misconfigured
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 STATUSES: tuple[str, ...] = get_args(TodoStatus)
+MOST_CONTENT = 1000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One line of the plan; `id` is a positive number that is unique in its list."""
+    """One line of the plan; `id` is a positive number that is unique in its list.
+
+    Raises:
+        Misconfigured: an id below 1, no content or more than 1,000 characters, an unknown status.
+    """
 
     id: int
     content: str
@@ -26,6 +31,9 @@ class Todo:
             raise Misconfigured(f"a todo's id is a positive integer, got {self.id!r}")
         if not isinstance(self.content, str) or not self.content.strip():
             raise Misconfigured(f"todo {self.id} needs content, got {self.content!r}")
+        if len(self.content) > MOST_CONTENT:
+            size = len(self.content)
+            raise Misconfigured(f"todo {self.id}: content has {size} of {MOST_CONTENT} characters")
         if self.status not in STATUSES:
             raise Misconfigured(
                 f"todo {self.id}: status is one of {', '.join(STATUSES)}, got {self.status!r}"
