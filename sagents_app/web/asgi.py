@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
+from typing import Any
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 from django.core.management import CommandError, call_command
+from django.urls import re_path
 
 
 def get_application(settings_module: str = "") -> ProtocolTypeRouter:
@@ -33,9 +35,15 @@ def get_application(settings_module: str = "") -> ProtocolTypeRouter:
     # The routes import models, which they can once the apps are loaded.
     from sagents_app.web.routing import websocket_urlpatterns
 
-    # The stubs of channels want a class of their own where Django's path() is meant.
-    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))  # type: ignore[arg-type]
+    # A router without a match raises, and the server logs a traceback for each stray request.
+    patterns: list[Any] = [*websocket_urlpatterns, re_path("", _refuse_socket)]  # type: ignore[arg-type]  # ASGI
+    routes = AuthMiddlewareStack(URLRouter(patterns))
     return ProtocolTypeRouter({"http": http, "websocket": AllowedHostsOriginValidator(routes)})
+
+
+async def _refuse_socket(scope: Any, receive: Any, send: Any) -> None:
+    """Refuse a WebSocket of a path that nobody serves."""
+    await send({"type": "websocket.close"})
 
 
 def _refuse_misconfiguration() -> None:
