@@ -18,7 +18,7 @@ from sagents_app.engine.errors import EngineError, Misconfigured, StepFailed, Tu
 from sagents_app.engine.events import Event
 from sagents_app.engine.interrupts import Interrupt
 from sagents_app.engine.messages import Message
-from sagents_app.engine.middleware import Middleware, overrides
+from sagents_app.engine.middleware import Middleware, gate_of, overrides
 from sagents_app.engine.outcomes import OUTCOMES, Cancelled, Failed, Interrupted, Outcome
 from sagents_app.engine.state import AgentState, open_calls
 from sagents_app.engine.steps.ending import ended
@@ -445,7 +445,7 @@ def _hooks(stack: tuple[Middleware, ...]) -> Hooks:
         before_turn=having("before_turn", stack),
         before_model=having("before_model", stack),
         after_model=having("after_model", reversed(stack)),
-        needs_approval=having("needs_approval", stack),
+        needs_approval=tuple(gate_of(one) for one in stack if overrides(one, "needs_approval")),
         on_event=having("on_event", stack),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from sagents_app.engine import decisions
@@ -14,6 +15,9 @@ from sagents_app.engine.state import AgentState
 from sagents_app.engine.tools import Tool, ToolContext
 
 Resumed = ToolResult | AgentState | Interrupt | None
+Reply = Decision | Mapping[str, Decision]
+Verdict = ReviewConfig | bool | None
+Gate = Callable[[ToolCall, ToolContext], Any]
 
 
 class Middleware:
@@ -67,12 +71,11 @@ class Middleware:
         """Return the state after a reply, or an interrupt (sync or async, reverse order)."""
         return state
 
-    def needs_approval(
-        self, call: ToolCall, context: ToolContext
-    ) -> ReviewConfig | Awaitable[ReviewConfig | None] | None:
-        """Return the rule under which a valid call waits for a decision, None where it need not.
+    def needs_approval(self, call: ToolCall) -> Verdict | Awaitable[Verdict]:
+        """Return the rule under which a valid call waits for a decision; None or False: none.
 
-        Sync or async, and asked once a call; raising, or answering anything else, means "ask".
+        Sync or async, and asked once a call; raising, or answering anything else, means "ask". A
+        gate that needs more than the call takes the call's `ToolContext` as a second argument.
         """
         return None
 
@@ -97,12 +100,13 @@ class Middleware:
         return None
 
     def handle_resume(
-        self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
+        self, interrupt: Interrupt, reply: Reply, state: AgentState
     ) -> Resumed | Awaitable[Resumed]:
         """Settle an interrupt of this middleware's (sync or async).
 
-        `replies` are by call id. Answers the result of the call that raised it (or, where no call
-        did, the state to go on with), an interrupt to go on waiting for, or None: not mine.
+        `reply` is the decision, or, for an interrupt with members, decisions by call id. Answers
+        the result of the call that raised it (or, where no call did, the state to go on with), an
+        interrupt to go on waiting for, or None: not mine.
         """
         return None
 
@@ -128,3 +132,11 @@ class Middleware:
 def overrides(middleware: Middleware, hook: str) -> bool:
     """Whether the middleware has its own version of `hook`, so that nobody calls the empty one."""
     return getattr(type(middleware), hook) is not getattr(Middleware, hook)
+
+
+def gate_of(middleware: Middleware) -> Gate:
+    """Return the middleware's `needs_approval` as a function of call and context."""
+    hook: Callable[..., Any] = middleware.needs_approval
+    if len(inspect.signature(hook).parameters) > 1:
+        return hook
+    return lambda call, _: hook(call)

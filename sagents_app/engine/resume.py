@@ -212,12 +212,13 @@ async def _ask_owner(
     turn: Turn, interrupt: Interrupt, replies: Mapping[str, Decision], wanted: type[T]
 ) -> T | Interrupt | None:
     """Return what the first middleware that takes the interrupt makes of the replies."""
+    reply = replies if interrupt.members else next(iter(replies.values()))
     for middleware in turn.setup.middlewares:
         if not overrides(middleware, "handle_resume"):
             continue
         name = f"{type(middleware).__name__}.handle_resume"
         try:
-            answer = await settle(middleware.handle_resume(interrupt, replies, turn.state))
+            answer = await settle(middleware.handle_resume(interrupt, reply, turn.state))
         except TurnError:
             raise
         except Exception as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sagents_app.engine.decisions import Answer, Cancel, Decision
+from sagents_app.engine.decisions import Answer, Cancel
 from sagents_app.engine.errors import Misconfigured, ToolError
 from sagents_app.engine.interrupts import Interrupt, Question, QuestionOption
 from sagents_app.engine.messages import TextPart, ToolResult
-from sagents_app.engine.middleware import Middleware
+from sagents_app.engine.middleware import Middleware, Reply
 from sagents_app.engine.state import AgentState
 from sagents_app.engine.tools import Tool, tool
 
@@ -66,19 +66,18 @@ class AskUserQuestion(Middleware):
         return isinstance(interrupt, Question)
 
     def handle_resume(
-        self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
+        self, interrupt: Interrupt, reply: Reply, state: AgentState
     ) -> ToolResult | None:
         """Put the answer in the question's place, in the words of its option values."""
         if not isinstance(interrupt, Question) or interrupt.tool_call_id is None:
             return None
-        reply = replies[interrupt.tool_call_id]
-        text = (
-            DECLINED
-            if isinstance(reply, Cancel) or not isinstance(reply, Answer)
-            else told(interrupt, reply)
-        )
+        answered = isinstance(reply, Answer)
+        text = told(interrupt, reply) if isinstance(reply, Answer) else DECLINED
         return ToolResult(
-            interrupt.tool_call_id, "ask_user", (TextPart(text),), decision=reply.type
+            interrupt.tool_call_id,
+            "ask_user",
+            (TextPart(text),),
+            decision=Answer.type if answered else Cancel.type,
         )
 
     def _tool(self) -> Tool:

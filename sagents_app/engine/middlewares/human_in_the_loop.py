@@ -87,7 +87,9 @@ class HumanInTheLoop(Middleware):
         gates._default = self._default
         return gates
 
-    def needs_approval(self, call: ToolCall, context: ToolContext) -> ReviewConfig | None:
+    def needs_approval(
+        self, call: ToolCall, context: ToolContext | None = None
+    ) -> ReviewConfig | None:
         """Return the tool's rule, unless its predicate lets this call run."""
         tool = self._tools[call.name]
         if call.name in self._gates:
@@ -96,7 +98,7 @@ class HumanInTheLoop(Middleware):
             gate = None if tool.asks_person else self._default
         if gate is None:
             return None
-        if gate.when is not None and not gate.when(tool.validate(call), context):
+        if gate.when and context and not gate.when(tool.validate(call), context):
             return None
         return ReviewConfig(gate.config.allowed_decisions, self._repeat)
 

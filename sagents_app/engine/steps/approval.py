@@ -67,7 +67,7 @@ def approval_request(turn: Turn, waiting: dict[ToolCall, ReviewConfig]) -> Appro
 async def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
     """Return the rule of the first gate that asks about a runnable call.
 
-    A gate that raises, or answers something else than a rule or None, asks.
+    A gate that raises, or answers something else than a rule, None or False, asks.
     """
     tool = turn.setup.tools.get(call.name)
     if tool is None or call.problem is not None:
@@ -82,7 +82,7 @@ async def ask_gates(turn: Turn, call: ToolCall) -> ReviewConfig | None:
         except Exception:
             logger.exception("the gate of tool %r failed, so a person is asked", call.name)
             return ReviewConfig()
-        if config is not None:
+        if config is not None and config is not False:
             return config if isinstance(config, ReviewConfig) else ReviewConfig()
     return None
 

@@ -565,7 +565,7 @@ class Signing(Middleware):
         return isinstance(interrupt, Papers)
 
     def handle_resume(
-        self, interrupt: Interrupt, replies: Mapping[str, Decision], state: AgentState
+        self, interrupt: Interrupt, reply: Decision, state: AgentState
     ) -> ToolResult | Interrupt | None:
         if not isinstance(interrupt, Papers) or interrupt.tool_call_id is None:
             return None
@@ -610,10 +610,10 @@ async def test_replies_may_be_stored_first_and_the_state_driven_on_by_another_pr
         def restorable_interrupt(self, interrupt: Interrupt) -> bool:
             return isinstance(interrupt, Papers)
 
-        def handle_resume(self, interrupt: Interrupt, replies: Any, state: AgentState) -> Any:
+        def handle_resume(self, interrupt: Interrupt, reply: Any, state: AgentState) -> Any:
             if not isinstance(interrupt, Papers):
                 return None
-            return state.put_metadata("signed", replies["test_papers"].type)
+            return state.put_metadata("signed", reply.type)
 
     stack = [HumanInTheLoop({"note": True}), Asking()]
     agent, notes = gated(calling(call("c1", text="a")), "done", middlewares=stack)

@@ -527,13 +527,27 @@ def _raise() -> Any:
 ODD = [
     Odd("raises", _raise),
     Odd("answers true", lambda: True),
-    Odd("answers false", lambda: False),
     Odd("answers text", lambda: "no"),
     Odd("answers an empty mapping", dict),
 ]
 
 
 class TestFailClosed:
+    @pytest.mark.parametrize("answer", [None, False])
+    async def test_a_gate_of_the_call_alone_lets_it_run(self, answer: bool | None):
+        """A gate that needs no context takes none; None and False mean that nobody is asked."""
+        seen: list[str] = []
+
+        class Gate(Middleware):
+            def needs_approval(self, call: ToolCall) -> bool | None:
+                seen.append(call.name)
+                return answer
+
+        desk = Desk()
+        outcome = await run(desk.agent(weather(), "done", gate=Gate()))
+        assert isinstance(outcome, Completed)
+        assert len(seen) == 1
+
     @pytest.mark.parametrize("case", ODD, ids=[case.id for case in ODD])
     async def test_a_gate_that_fails_or_answers_oddly_asks(
         self, case: Odd, caplog: pytest.LogCaptureFixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -307,9 +307,8 @@ class TestModelHooks:
                 return isinstance(interrupt, Question)
 
             def handle_resume(
-                self, interrupt: Interrupt, replies: Mapping[str, Any], state: AgentState
+                self, interrupt: Interrupt, reply: Any, state: AgentState
             ) -> AgentState:
-                (reply,) = replies.values()
                 return state.put_metadata("reply", reply.other_text)
 
         model = ScriptedModel("hello")
@@ -570,10 +569,8 @@ def asking(reply: Callable[..., Any]) -> Middleware:
         def restorable_interrupt(self, interrupt: Interrupt) -> bool:
             return isinstance(interrupt, Question)
 
-        def handle_resume(
-            self, interrupt: Interrupt, replies: Mapping[str, Any], state: AgentState
-        ) -> Any:
-            return reply(interrupt, replies, state)
+        def handle_resume(self, interrupt: Interrupt, reply_: Any, state: AgentState) -> Any:
+            return reply(interrupt, reply_, state)
 
     return Asks()
 
@@ -601,20 +598,20 @@ def told(outcome: Any) -> list[str]:
 class TestHandleResume:
     async def test_a_middleware_that_does_not_answer_lets_the_next_one(self):
         """M-090: None is "not mine"."""
-        outcome = await resumed([asking(lambda interrupt, replies, state: None), AskUserQuestion()])
+        outcome = await resumed([asking(lambda interrupt, reply, state: None), AskUserQuestion()])
         assert isinstance(outcome, Completed)
         assert told(outcome) == ['User responded: "this"']
 
-    async def test_the_hook_gets_interrupt_replies_and_state(self):
+    async def test_the_hook_gets_interrupt_reply_and_state(self):
         """M-091: three arguments, no options."""
         seen: list[Any] = []
 
-        def settle(interrupt: Interrupt, replies: Mapping[str, Any], state: AgentState) -> Any:
-            seen.extend((interrupt, dict(replies), len(state.messages)))
+        def settle(interrupt: Interrupt, reply: Any, state: AgentState) -> Any:
+            seen.extend((interrupt, reply, len(state.messages)))
             return ToolResult("c1", "ask", (TextPart("settled"),))
 
         outcome = await resumed([asking(settle)])
-        assert seen == [Question("Which?", tool_call_id="c1"), {"c1": Answer((), "this")}, 3]
+        assert seen == [Question("Which?", tool_call_id="c1"), Answer((), "this"), 3]
         assert told(outcome) == ["settled"]
 
     async def test_the_hook_may_be_async(self):
