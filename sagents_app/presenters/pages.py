@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -11,9 +12,10 @@ from django.db.models import Count, Q
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from sagents_app.engine import canonical
 from sagents_app.forms import DecisionForm
 from sagents_app.models import Conversation, DisplayMessage, Interrupt
-from sagents_app.presenters import state, transcript
+from sagents_app.presenters import state, transcript, values
 from sagents_app.presenters.frames import SOCKET_PATH, VERSION
 from sagents_app.services import agents, live
 
@@ -22,6 +24,18 @@ A_PAGE = 30
 ROWS = 200
 """Transcript rows that a page starts with, and that one press on "earlier" adds."""
 MOST_REVIEWS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One request in the list of those that wait for the reader."""
+
+    interrupt: Interrupt
+    summary: str
+    """The arguments in one line."""
+    agent: str
+    owner: str
+    url: str
 
 
 def list_context(user: Any, *, page: str | None, words: str) -> dict[str, Any]:
@@ -44,9 +58,26 @@ def list_context(user: Any, *, page: str | None, words: str) -> dict[str, Any]:
         "words": words,
         "agents": sorted(agents.registered().values(), key=lambda one: one.label),
         "labels": {name: one.label for name, one in agents.registered().items()},
-        "reviews": waiting[:MOST_REVIEWS],
+        "reviews": [_review(row) for row in waiting[:MOST_REVIEWS]],
         "has_more_reviews": len(waiting) > MOST_REVIEWS,
     }
+
+
+def _review(row: Interrupt) -> Review:
+    conversation = row.conversation
+    return Review(
+        interrupt=row,
+        summary=values.summary(canonical.parse(row.arguments)),
+        agent=agent_label(conversation.agent_name),
+        owner=conversation.owner.get_username(),
+        url=f"{conversation.get_absolute_url()}#interrupt-{row.pk}",
+    )
+
+
+def agent_label(name: str) -> str:
+    """Return how an agent is called, its name where nobody registers it any more."""
+    registration = agents.registered().get(name)
+    return registration.label if registration else name
 
 
 def chat_context(
@@ -62,10 +93,9 @@ def chat_context(
     conversation.refresh_from_db()
     is_owner = conversation.owner_id == user.pk
     rows = transcript.present_rows(conversation, taken["messages"], is_owner=is_owner)
-    registration = agents.registered().get(conversation.agent_name)
     return {
         "conversation": conversation,
-        "agent_label": registration.label if registration else conversation.agent_name,
+        "agent_label": agent_label(conversation.agent_name),
         "is_owner": is_owner,
         "rows": rows,
         "has_earlier": taken["has_more"],

@@ -53,13 +53,17 @@ class Request:
 
 
 def decision_form(interrupt: Interrupt, data: Mapping[str, Any] | None = None) -> DecisionForm:
-    """Return the form in which a request is decided."""
+    """Return the form in which a request is decided, its arguments all together as JSON."""
     proposed = interrupt.arguments
     if interrupt.kind == Interrupt.Kind.BUDGET:
         proposed = canonical.dump({"limit": interrupt.payload.get("limit")})
-    return DecisionForm(
+    form = DecisionForm(
         data, digest=interrupt.digest, allowed=interrupt.allowed_decisions, proposed=proposed
     )
+    for name in form.arguments:
+        del form.fields[name]
+    form.arguments.clear()
+    return form
 
 
 def present_requests(

@@ -24,7 +24,8 @@ from sagents_app.services import live
 Kind, Author = DisplayMessage.Kind, DisplayMessage.Author
 Payload = Mapping[str, Any]
 """A row as `live.row_payload` gives it."""
-OF_TOOLS = (Kind.TOOL_CALL, Kind.TOOL_RESULT)
+OF_TOOLS = (Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.HALT)
+"""Kinds that belong to a call: what is new in one changes how the call's row looks."""
 KINDS = {"thinking", "tool_call", "tool_result", "halt", "notification", "error"}
 SPOKEN = {"assistant_text", "halt", "notification", "error"}
 LONGEST_ANNOUNCEMENT = 300
@@ -51,7 +52,7 @@ class Row:
     version: str
     """Changes whenever the row looks different."""
     status: str
-    """A `DisplayMessage.Status`."""
+    """A `DisplayMessage.Status`, and `halted` for a call that ended the workflow."""
     created_at: datetime | None
     is_owner: bool
     """Whether the viewer owns the conversation."""
@@ -82,13 +83,19 @@ def present_rows(
 ) -> list[Row]:
     """Return rows in their order, with results inside their calls."""
     given = list(payloads)
-    calls = {row["tool_call_id"] for row in given if row["content_type"] == Kind.TOOL_CALL}
-    results = {row["tool_call_id"]: row for row in given if row["content_type"] == Kind.TOOL_RESULT}
-    return [
-        _present(conversation, row, results.get(row["tool_call_id"]), is_owner=is_owner)
-        for row in given
-        if row["content_type"] != Kind.TOOL_RESULT or row["tool_call_id"] not in calls
-    ]
+    calls, results, halts = (
+        {row["tool_call_id"]: row for row in given if row["content_type"] == kind}
+        for kind in OF_TOOLS
+    )
+    shown = []
+    for row in given:
+        call_id, kind = row["tool_call_id"], row["content_type"]
+        if kind == Kind.TOOL_RESULT and call_id in calls:
+            continue
+        result = results.get(call_id) if kind == Kind.TOOL_CALL else None
+        halted = kind == Kind.TOOL_CALL and call_id in halts
+        shown.append(_present(conversation, row, result, is_owner=is_owner, halted=halted))
+    return shown
 
 
 def changed_rows(
@@ -113,7 +120,12 @@ def render_row(row: Row) -> str:
 
 
 def _present(
-    conversation: Conversation, payload: Payload, result: Payload | None, *, is_owner: bool
+    conversation: Conversation,
+    payload: Payload,
+    result: Payload | None,
+    *,
+    is_owner: bool,
+    halted: bool,
 ) -> Row:
     kind = _kind_of(payload)
     content, metadata = payload["content"], payload["metadata"]
@@ -137,8 +149,8 @@ def _present(
         conversation_id=conversation.pk,
         number=payload["number"],
         kind=kind,
-        version=_version(payload, result),
-        status=payload["status"],
+        version=_version(payload, result, halted=halted),
+        status="halted" if halted else payload["status"],
         created_at=parse_datetime(payload["created_at"]),
         is_owner=is_owner,
         **fields,
@@ -158,7 +170,7 @@ def _call_fields(content: Payload, metadata: Payload, result: Payload | None) ->
     arguments = content.get("arguments") or {}
     told = result["content"].get("content") if result else metadata.get("result")
     decided = None
-    if metadata.get("decision"):
+    if metadata.get("decision") not in (None, "dismissed"):
         decided = Decided(
             status=metadata["decision"],
             who=metadata.get("decided_by") or "",
@@ -169,12 +181,12 @@ def _call_fields(content: Payload, metadata: Payload, result: Payload | None) ->
         "tool_name": content.get("name", ""),
         "arguments": values.show_arguments(arguments),
         "summary": values.summary(arguments),
-        "result": values.show_plain(str(told)) if told not in (None, "") else None,
+        "result": values.show_result(str(told)) if told not in (None, "") else None,
         "is_error": bool(result and result["content"].get("is_error")),
         "decided": decided,
     }
 
 
-def _version(payload: Payload, result: Payload | None) -> str:
-    seen = [payload["status"], payload["metadata"], result["id"] if result else ""]
+def _version(payload: Payload, result: Payload | None, *, halted: bool) -> str:
+    seen = [payload["status"], payload["metadata"], result["id"] if result else "", halted]
     return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()[:12]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.functional import Promise
@@ -17,6 +17,8 @@ from sagents_app.hidden_characters import Part
 LONGEST_PREVIEW = 600
 """Characters of a value that are shown before it is unfolded."""
 MOST_LINES = 12
+LONGEST_JSON = 100_000
+"""Characters of a result beyond which it is not read as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,17 @@ def show_plain(text: str) -> Shown:
     if _is_long(text):
         preview = (Part(_beginning(text)),)
     return Shown(parts=(Part(text),), preview=preview, length=len(text), is_text=True)
+
+
+def show_result(text: str) -> Shown:
+    """Return what a tool brought: JSON with its lines apart, any other text as it is."""
+    if text[:1] in ("{", "[") and len(text) <= LONGEST_JSON:
+        try:
+            text = json.dumps(canonical.parse(text), indent=2, ensure_ascii=False)
+        except ValueError:
+            return show_plain(text)
+        return replace(show_plain(text), is_text=False)
+    return show_plain(text)
 
 
 def show_value(value: Any) -> Shown:

@@ -6,6 +6,7 @@ export function panel({ dress, announce, scroll }) {
   const element = document.getElementById("panel");
   const badge = document.getElementById("badge");
   const title = document.getElementById("title");
+  const newTitle = document.getElementById("new-title");
 
   function show(state, { isNews }) {
     scroll.keeping(() => {
@@ -20,7 +21,10 @@ export function panel({ dress, announce, scroll }) {
       }
     });
     badge.innerHTML = state.badge;
-    if (title.textContent !== state.title) title.textContent = document.title = state.title;
+    if (title.textContent !== state.title) {
+      title.textContent = document.title = state.title;
+      if (newTitle) newTitle.defaultValue = state.title;
+    }
   }
 
   return { show };
