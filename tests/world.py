@@ -32,7 +32,7 @@ from sagents_app.services.agents import ReviewRule
 
 
 def person(name: str = "ann", *permissions: str, **fields: Any) -> User:
-    user = User.objects.create_user(name, password="made-up", **fields)
+    user = User.objects.create_user(name, **fields)  # a hash would cost more than most tests
     for permission in permissions:
         user.user_permissions.add(Permission.objects.get(codename=permission))
     return user
