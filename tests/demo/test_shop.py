@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 
 from project.demo import tools
 from project.demo.models import Order
@@ -28,7 +30,14 @@ from sagents_app.engine import (
 )
 from sagents_app.engine.middlewares import Haltable, HumanInTheLoop
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _stock(transactional_db: None) -> None:
+    """Stock the shop anew: tests with transactions of their own empty it."""
+    Order.objects.all().delete()
+    import_module("project.demo.migrations.0001_orders").stock(apps, None)
 
 
 def context(key: str = "key") -> ToolContext:
