@@ -50,7 +50,8 @@ class Command(BaseCommand):
 def _login(name: str, password: str | None, permissions: tuple[str, ...]) -> str:
     """Return the password of a user who is there, as kept or a new one."""
     users = get_user_model()._default_manager
-    user, is_new = users.get_or_create(**{get_user_model().USERNAME_FIELD: name})
+    named: dict[str, Any] = {get_user_model().USERNAME_FIELD: name}
+    user, is_new = users.get_or_create(**named)
     if is_new or password is None or not user.check_password(password):
         password = secrets.token_urlsafe(9)
         user.set_password(password)
