@@ -114,6 +114,11 @@ class RequestPage:
         return f"/{frames.SOCKET_PATH}"
 
     @property
+    def since(self) -> int:
+        """The number of the conversation's last event that is in this page."""
+        return self.interrupt.conversation.next_event_number - 1
+
+    @property
     def transcript_url(self) -> str:
         """The conversation's transcript in the admin."""
         return reverse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -205,3 +206,26 @@ def test_a_decision_is_only_ever_posted(desk: Desk, method: str) -> None:
     row = desk.ask(pay=ARGUMENTS)
     url = reverse("admin:sagents_app_interrupt_decision", args=[row.pk])
     assert getattr(desk.client, method)(url).status_code == 405
+
+
+def test_a_page_asks_as_much_for_a_long_story_as_for_a_short_one(
+    desk: Desk, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    row = desk.ask(pay=ARGUMENTS, shred={"number": "1"})
+    conversation = row.conversation
+    DisplayMessage.objects.bulk_create(
+        DisplayMessage(
+            conversation=conversation,
+            number=1000 + number,
+            message_type="user",
+            content_type="text",
+            content={"text": "x" * 2000},
+        )
+        for number in range(300)
+    )
+    InterruptDecision.objects.bulk_create(
+        InterruptDecision(interrupt=row, actor=desk.owner, outcome="refused", cause="not_allowed")
+        for _ in range(50)
+    )
+    with django_assert_max_num_queries(15):
+        assert desk.page(row).status_code == 200

@@ -58,7 +58,8 @@ function watch(page) {
     const url = new URL(address, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     socket = new WebSocket(url);
-    socket.onopen = () => socket.send(JSON.stringify({ type: "follow", conversation, since: null }));
+    const follow = { type: "follow", conversation, since: Number(page.dataset.since) };
+    socket.onopen = () => socket.send(JSON.stringify(follow));
     socket.onmessage = ({ data }) => {
       if (JSON.parse(data).type === "events") look();
     };
