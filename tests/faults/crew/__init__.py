@@ -1,0 +1,1 @@
+"""Agents for the tests of lost, frozen and drained workers."""
