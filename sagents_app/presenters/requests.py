@@ -63,6 +63,8 @@ def decision_form(interrupt: Interrupt, data: Mapping[str, Any] | None = None) -
     for name in form.arguments:
         del form.fields[name]
     form.arguments.clear()
+    if data is not None and "arguments" not in data:
+        form.fields.pop("arguments", None)
     return form
 
 
