@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.db import close_old_connections
+from django.db import connections
 
 from sagents_app import conf
 from sagents_app.engine import Agent
@@ -39,8 +39,8 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _run(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    close_old_connections()
+    """Run a tool; a thread that waits for the next one holds no connection."""
     try:
         return function(**arguments)
     finally:
-        close_old_connections()
+        connections.close_all()
