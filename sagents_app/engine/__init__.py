@@ -3,7 +3,7 @@
 An agent is configuration, a state is data, an outcome says how a turn ended.
 """
 
-from sagents_app.engine import extraction, modes, steps, trajectory
+from sagents_app.engine import extraction, modes, session, steps, trajectory
 from sagents_app.engine.agent import Agent
 from sagents_app.engine.chat_model import ChatModel, ModelRequest
 from sagents_app.engine.chat_models.scripted import FunctionModel, ScriptedModel
@@ -128,6 +128,7 @@ __all__ = [
     "extraction",
     "interrupt_restorable",
     "modes",
+    "session",
     "steps",
     "tool",
     "trajectory",

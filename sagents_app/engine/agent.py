@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sagents_app.engine import modes, resume
+from sagents_app.engine import halts, modes, resume
 from sagents_app.engine.chat_model import ChatModel
 from sagents_app.engine.decisions import Decision
 from sagents_app.engine.errors import EngineError, Misconfigured, StepFailed, TurnError
@@ -350,6 +350,8 @@ class Agent:
         outcome = await self.mode(begun) if isinstance(begun, Turn) else begun
         if not isinstance(outcome, OUTCOMES):
             raise Misconfigured(f"a mode has to return an outcome, got {outcome!r:.200}")
+        if isinstance(outcome, Interrupted) and turn.options.within is None:
+            halts.report(self.name, turn.state, outcome.interrupt)  # a task's is its parent's
         return outcome
 
     async def _begin(self, turn: Turn, settled: Interrupt | None) -> Turn | Outcome:

@@ -92,6 +92,8 @@ class Answer:
             isinstance(value, str) for value in self.selected
         ):
             raise InvalidResume(f"selected values are a list of texts, got {self.selected!r:.200}")
+        if self.other_text is not None and not isinstance(self.other_text, str):
+            raise InvalidResume(f"other_text is a text or None, got {self.other_text!r:.200}")
         object.__setattr__(self, "selected", tuple(self.selected))
 
 

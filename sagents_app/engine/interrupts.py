@@ -6,8 +6,8 @@ through that registry.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from sagents_app.engine import canonical
@@ -108,9 +108,11 @@ class ApprovalRequest(Interrupt):
 class QuestionOption:
     """One of the answers that are offered; `value` goes to the model, `label` to the person."""
 
-    label: str
-    value: str
-    description: str | None = None
+    label: str = field(metadata={"description": "What the person reads."})
+    value: str = field(metadata={"description": "What you get back where it is chosen."})
+    description: str | None = field(
+        default=None, metadata={"description": "A sentence about it, for the person."}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,20 @@ def leaves(interrupt: Interrupt) -> Iterator[Interrupt]:
 def has_halt(interrupt: Interrupt) -> bool:
     """Whether a halt is among what is open; it wins over everything beside it."""
     return any(isinstance(leaf, Halt) for leaf in leaves(interrupt))
+
+
+def undecided(interrupt: Interrupt, decided: Container[str]) -> Interrupt | None:
+    """Return the interrupt without what is `decided`, by the names that replies use."""
+    if isinstance(interrupt, ApprovalRequest):
+        left = tuple(one for one in interrupt.action_requests if one.tool_call_id not in decided)
+        return replace(interrupt, action_requests=left) if left else None
+    if isinstance(interrupt, SubAgentInterrupt):
+        inner = undecided(interrupt.inner, decided)
+        return None if inner is None else replace(interrupt, inner=inner)
+    if isinstance(interrupt, MultipleInterrupts):
+        members = (undecided(member, decided) for member in interrupt.interrupts)
+        return replace(interrupt, interrupts=tuple(one for one in members if one is not None))
+    return None if (interrupt.tool_call_id or interrupt.type) in decided else interrupt
 
 
 def open_call_ids(interrupt: Interrupt) -> tuple[str, ...]:

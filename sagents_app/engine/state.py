@@ -271,14 +271,9 @@ def _without(interrupt: Interrupt | None, lost: set[str]) -> Interrupt | None:
 
 
 def _moved_on(result: ToolResult) -> str:
-    halts = (
-        [leaf for leaf in leaves(result.interrupt) if isinstance(leaf, Halt)]
-        if result.interrupt
-        else []
-    )
-    if halts and halts[0].message:
-        return HALTED.format(message=halts[0].message)
-    return MOVED_ON
+    inside = leaves(result.interrupt) if result.interrupt is not None else ()
+    reasons = [leaf.message for leaf in inside if isinstance(leaf, Halt) and leaf.message]
+    return HALTED.format(message="\n".join(reasons)) if reasons else MOVED_ON
 
 
 def _demoted(result: ToolResult, text: str) -> ToolResult:

@@ -16,7 +16,14 @@ from sagents_app.engine.agent import Agent
 from sagents_app.engine.chat_model import ChatModel
 from sagents_app.engine.errors import Misconfigured, ToolError
 from sagents_app.engine.events import CallFailed, Custom, Event, UsageReported
-from sagents_app.engine.interrupts import Halt, Interrupt, SubAgentInterrupt, leaves, open_call_ids
+from sagents_app.engine.interrupts import (
+    Halt,
+    Interrupt,
+    MultipleInterrupts,
+    SubAgentInterrupt,
+    leaves,
+    open_call_ids,
+)
 from sagents_app.engine.messages import Message, ToolResult
 from sagents_app.engine.middleware import Middleware
 from sagents_app.engine.outcomes import Cancelled, Completed, Failed, Interrupted, Outcome, Paused
@@ -167,7 +174,7 @@ def _answer(outcome: Outcome, kind: SubAgent, path: tuple[str, ...], call_id: st
         case Interrupted(state=state, interrupt=interrupt):
             halts = [leaf for leaf in leaves(interrupt) if isinstance(leaf, Halt)]
             if halts:
-                return ToolOutput(_parents_halt(halts[0], kind.name), state=forget)
+                return ToolOutput(_parents_halt(halts, kind.name, call_id), state=forget)
             waits: Interrupt = SubAgentInterrupt(
                 kind.name, path=_path(path, interrupt), inner=interrupt
             )
@@ -191,13 +198,12 @@ def _completed(state: AgentState, result: ToolResult | None, kind: SubAgent) -> 
     return ToolOutput(last.text)
 
 
-def _parents_halt(halt: Halt, task: str) -> Halt:
-    return Halt(
-        halt.message,
-        source_tool=halt.source_tool,
-        source=halt.source,
-        source_task=halt.source_task or task,
+def _parents_halt(halts: list[Halt], task: str, call_id: str) -> Interrupt:
+    """Return the halts as the parent's own, each with its message and the task it came from."""
+    own = tuple(
+        replace(halt, tool_call_id=call_id, source_task=halt.source_task or task) for halt in halts
     )
+    return own[0] if len(own) == 1 else MultipleInterrupts(own)
 
 
 def _path(path: tuple[str, ...], interrupt: Interrupt) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from sagents_app.engine.decisions import Answer, Cancel
 from sagents_app.engine.errors import Misconfigured, ToolError
@@ -19,13 +20,17 @@ DECLINED = "The user cancelled the question. Do not proceed with it; wait for th
 
 PROMPT = """You can ask the user a question with the ask_user tool, and wait for the answer.
 Ask when you cannot go on without their choice. Kinds of answers: {kinds}."""
+GUIDANCE = {
+    "allow_other": "Set allow_other where a text of their own is an answer beside the options.",
+    "allow_cancel": "Set allow_cancel to false only where you cannot go on without an answer.",
+}
 
 
 class AskUserQuestion(Middleware):
     """The tool `ask_user`.
 
     `response_types` restricts the kinds of answers. `allow_other` and `allow_cancel`, where given,
-    hold for every question whatever the model says.
+    hold for every question, and the model is not asked about them.
 
     Raises:
         Misconfigured: an unknown kind, or a flag that is no boolean.
@@ -52,7 +57,8 @@ class AskUserQuestion(Middleware):
 
     def system_prompt(self) -> str:
         """Tell the model of the tool and of the kinds of answers."""
-        return PROMPT.format(kinds=", ".join(self._kinds))
+        told = [text for flag, text in GUIDANCE.items() if self._forced[flag] is None]
+        return "\n".join([PROMPT.format(kinds=", ".join(self._kinds)), *told])
 
     def tools(self) -> tuple[Tool, ...]:
         """Return `ask_user`."""
@@ -81,31 +87,46 @@ class AskUserQuestion(Middleware):
         )
 
     def _tool(self) -> Tool:
-        kinds = self._kinds
+        """Return the tool, whose schema has the enabled kinds and the flags that are not forced."""
 
-        def ask_user(
+        async def ask_user(
             question: str,
             response_type: str,
-            options: list[dict[str, str | None]] | None = None,
+            options: list[QuestionOption] | None = None,
             context: str | None = None,
-            allow_other: bool = False,
-            allow_cancel: bool = True,
+            allow_other: bool = self._forced["allow_other"] is True,
+            allow_cancel: bool = self._forced["allow_cancel"] is not False,
         ) -> Question:
-            asked = Question(
-                question,
-                response_type=_kind(response_type, kinds),
-                options=_options(response_type, options or []),
-                allow_other=_flag(self._forced["allow_other"], allow_other),
-                allow_cancel=_flag(self._forced["allow_cancel"], allow_cancel),
-                context=context,
-            )
+            """Ask the user a question and wait for the answer.
+
+            Args:
+                question: What to ask, complete in itself.
+                response_type: How it is answered.
+                options: 2 to 10 answers to choose from; none for a freeform question.
+                context: What the user has to know to answer.
+                allow_other: Whether the user may answer with a text beside the options.
+                allow_cancel: Whether the user may leave the question unanswered.
+            """
             if not question.strip():
                 raise ToolError("the question is empty")
-            return asked
+            kind: Any = response_type
+            return Question(
+                question,
+                response_type=kind,
+                options=_options(response_type, options or []),
+                allow_other=allow_other,
+                allow_cancel=allow_cancel,
+                context=context,
+            )
 
-        return tool(
-            asks_person=True, description="Ask the user a question and wait for the answer."
-        )(ask_user)
+        shown = [
+            parameter
+            for name, parameter in inspect.signature(ask_user).parameters.items()
+            if self._forced.get(name) is None
+        ]
+        ask_user.__annotations__["response_type"] = Literal[self._kinds]
+        vars(ask_user)["__signature__"] = inspect.Signature(shown)
+        return tool(asks_person=True)(ask_user)
 
 
 def told(question: Question, answer: Answer) -> str:
@@ -118,31 +139,15 @@ def told(question: Question, answer: Answer) -> str:
     return "\n".join(lines)
 
 
-def _flag(forced: bool | None, asked: bool) -> bool:
-    return asked if forced is None else forced
-
-
-def _kind(kind: str, enabled: tuple[str, ...]) -> Any:
-    if kind not in enabled:
-        raise ToolError(f"response_type is one of {', '.join(enabled)}, got {kind!r}")
-    return kind
-
-
-def _options(kind: str, options: list[dict[str, str | None]]) -> tuple[QuestionOption, ...]:
+def _options(kind: str, options: Sequence[QuestionOption]) -> tuple[QuestionOption, ...]:
     if kind == "freeform":
         if options:
             raise ToolError("a freeform question takes no options")
         return ()
     if not 2 <= len(options) <= MOST_OPTIONS:
         raise ToolError(f"a choice needs 2 to {MOST_OPTIONS} options, got {len(options)}")
-    read = tuple(_option(option) for option in options)
-    if len({option.value for option in read}) != len(read):
+    if blank := [option for option in options if not (option.label.strip() and option.value)]:
+        raise ToolError(f"an option needs a label and a value, got {blank[0]!r:.200}")
+    if len({option.value for option in options}) != len(options):
         raise ToolError("two options have the same value")
-    return read
-
-
-def _option(option: dict[str, str | None]) -> QuestionOption:
-    label, value = option.get("label"), option.get("value")
-    if not label or not value:
-        raise ToolError(f"an option needs a label and a value, got {option!r:.200}")
-    return QuestionOption(label, value, option.get("description"))
+    return tuple(options)

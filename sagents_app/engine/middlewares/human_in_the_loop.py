@@ -34,6 +34,8 @@ class _Gate:
 class HumanInTheLoop(Middleware):
     """Gates for tools, by name: True asks, False is free, a mapping is a rule.
 
+    A tuple of names is a group of tools under one rule, `{("refund", "payout"): True}`.
+
     A rule may hold `allowed_decisions` (of approve, edit, reject and respond; without it the first
     three) and `when`, a predicate of the typed arguments and the context, asked once a call: a
     false answer lets the call run, raising means ask. `default` is the rule of tools that are not
@@ -50,7 +52,7 @@ class HumanInTheLoop(Middleware):
 
     def __init__(
         self,
-        rules: Mapping[str, Rule],
+        rules: Mapping[str | tuple[str, ...], Rule],
         *,
         default: Rule = False,
         early_start: bool = False,
@@ -65,7 +67,7 @@ class HumanInTheLoop(Middleware):
                 f"HumanInTheLoop: repeat_after_reject is one of {', '.join(REPEAT_RULES)}, "
                 f"got {repeat_after_reject!r:.200}"
             )
-        self._gates = {name: _read(name, rule) for name, rule in rules.items()}
+        self._gates = _gates(rules)
         self._default = _read("default", default)
         self._tools: Mapping[str, Tool] = {}
         self.early_start = early_start
@@ -107,6 +109,20 @@ class HumanInTheLoop(Middleware):
         return isinstance(interrupt, ApprovalRequest)
 
 
+def _gates(rules: Mapping[Any, Any]) -> dict[str, _Gate | None]:
+    """Return the gate of each tool, groups taken apart."""
+    gates: dict[str, _Gate | None] = {}
+    for key, rule in rules.items():
+        names = key if isinstance(key, tuple) else (key,)
+        if not names or not all(isinstance(name, str) for name in names):
+            raise _wrong(key, "is no tool's name and no tuple of them")
+        for name in names:
+            if name in gates:
+                raise _wrong(name, "has two rules")
+            gates[name] = _read(name, rule)
+    return gates
+
+
 def _read(name: str, rule: Any) -> _Gate | None:
     if rule is False:
         return None
@@ -137,7 +153,7 @@ def _config(name: str, rule: Mapping[str, Any]) -> ReviewConfig:
     return ReviewConfig(tuple(allowed))
 
 
-def _wrong(name: str, problem: str) -> Misconfigured:
+def _wrong(name: Any, problem: str) -> Misconfigured:
     return Misconfigured(f"HumanInTheLoop: {name!r} {problem}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sagents_app.engine.errors import Misconfigured, StepFailed
 from sagents_app.engine.events import TodosChanged
-from sagents_app.engine.interrupts import Interrupt, MultipleInterrupts
+from sagents_app.engine.interrupts import Interrupt, MultipleInterrupts, undecided
 from sagents_app.engine.messages import Expansion, Message, ToolResult
 from sagents_app.engine.outcomes import Interrupted, Outcome
 from sagents_app.engine.state import AgentState, last_batch_index
@@ -96,5 +96,10 @@ def waiting_for(turn: Turn) -> Interrupt | None:
 
 
 def stop_for(turn: Turn, interrupt: Interrupt) -> Interrupted:
-    """Return the outcome of a turn that waits for `interrupt`."""
+    """Return the outcome of a turn that waits for `interrupt`, less what is decided of it.
+
+    Some decisions about a sub-agent's calls may be in before the rest; they are kept for it.
+    """
+    if turn.state.decisions:
+        interrupt = undecided(interrupt, turn.state.decisions) or interrupt
     return Interrupted(replace(turn.state, interrupt=interrupt), interrupt)

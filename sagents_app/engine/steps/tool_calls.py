@@ -116,10 +116,15 @@ async def _settled(turn: Turn, calls: tuple[ToolCall, ...], results: dict[str, T
     """
     state, whole = turn.state, len(results) == len(calls)
     if state.decisions or state.verdicts:
-        waiting = {result.tool_call_id for result in results.values() if result.is_interrupt}
+        waiting = {key: one.interrupt for key, one in results.items() if one.is_interrupt}
         open_ones = {key: value for key, value in state.verdicts.items() if key not in results}
         verdicts = {**open_ones, **dict.fromkeys(waiting, False)} if waiting else open_ones
-        decisions = {} if whole else {k: v for k, v in state.decisions.items() if k not in results}
+        held = {key for one in waiting.values() if one is not None for key in open_call_ids(one)}
+        decisions = {
+            key: reply
+            for key, reply in state.decisions.items()
+            if key not in results and (key in held or not whole)
+        }
         rejected = {**_rejected(state, calls, results), **state.rejected}
         turn = turn.with_state(
             replace(state, decisions=decisions, verdicts=verdicts, rejected=rejected)
