@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 from typing import Any
@@ -34,28 +33,44 @@ class Command(BaseCommand):
     help = __doc__ or ""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Make what is missing and print all of it."""
+        """Make what is missing and print all of it; whoever else made a user keeps it as it is."""
         if not settings.DEBUG:
             raise CommandError("Demo logins are for DEBUG alone; make users of your own here.")
-        kept = Path(settings.BASE_DIR) / "var" / "demo-logins.json"
-        passwords = json.loads(kept.read_text()) if kept.exists() else {}
+        kept = Path(getattr(settings, "BASE_DIR", ".")) / "var" / "demo-logins.txt"
+        passwords = _read(kept)
         for name, (what, permissions) in LOGINS.items():
-            passwords[name] = _login(name, passwords.get(name), permissions)
-            self.stdout.write(f"  {name:9} {passwords[name]:16} {what}")
-        kept.parent.mkdir(exist_ok=True)
-        kept.touch(mode=0o600)
-        kept.write_text(json.dumps(passwords))
+            password = _login(name, passwords.get(name), permissions)
+            if password is not None:
+                passwords[name] = password
+            shown = password or "(yours)"
+            self.stdout.write(f"  {name:9} {shown:16} {what}")
+        _write(kept, passwords)
 
 
-def _login(name: str, password: str | None, permissions: tuple[str, ...]) -> str:
-    """Return the password of a user who is there, as kept or a new one."""
+def _read(kept: Path) -> dict[str, str]:
+    """Return the kept passwords by name; a line is a name, a space and a password."""
+    if not kept.exists():
+        return {}
+    lines = kept.read_text().splitlines()
+    return {name: password for name, _, password in (line.partition(" ") for line in lines)}
+
+
+def _write(kept: Path, passwords: dict[str, str]) -> None:
+    kept.parent.mkdir(exist_ok=True)
+    kept.touch(mode=0o600)
+    kept.write_text("".join(f"{name} {password}\n" for name, password in passwords.items()))
+
+
+def _login(name: str, kept: str | None, permissions: tuple[str, ...]) -> str | None:
+    """Return a login's password, as kept or a new one; None: another's user of that name."""
     users = get_user_model()._default_manager
     named: dict[str, Any] = {get_user_model().USERNAME_FIELD: name}
-    user, is_new = users.get_or_create(**named)
-    if is_new or password is None or not user.check_password(password):
-        password = secrets.token_urlsafe(9)
-        user.set_password(password)
-    user.is_staff = bool(permissions)
+    user = users.filter(**named).first()
+    if user is not None:
+        return kept if kept is not None and user.check_password(kept) else None
+    password = secrets.token_urlsafe(9)
+    user = users.model(**named, is_staff=bool(permissions))
+    user.set_password(password)
     user.save()
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return password
