@@ -301,10 +301,9 @@ async def _closed(response: httpx.Response) -> None:
     httpcore forgets a stream that is closed before its end without a word to the server, which
     would go on to generate; the reset is sent through its connection, where it can be reached.
     """
-    unread = not response.is_stream_consumed
     await response.aclose()
     stream_id = response.extensions.get("stream_id")
-    if not unread or stream_id is None:
+    if stream_id is None:
         return
     stream: Any = response.stream
     for name in ("_stream", "_httpcore_stream", "_stream"):
