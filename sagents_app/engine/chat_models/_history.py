@@ -11,7 +11,8 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sagents_app.engine.errors import BadRequest
 from sagents_app.engine.messages import (
@@ -145,3 +146,28 @@ def described(part: ImagePart | FilePart) -> str:
 def note_of(part: ImagePart | FilePart) -> str:
     """Return the text in the place of a part that cannot be sent."""
     return f"[{described(part)}: not readable by this model]"
+
+
+def strictly_enforceable(schema: Any) -> bool:
+    """Whether a provider can enforce the schema of a tool: closed objects, everything required.
+
+    See https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+    """
+    if isinstance(schema, list):
+        return all(strictly_enforceable(one) for one in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.keys() & {"allOf", "not", "oneOf", "patternProperties", "default"}:
+        return False
+    if schema.get("type") == "object":
+        properties = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False:
+            return False
+        if set(schema.get("required", ())) != set(properties):
+            return False
+        if not all(strictly_enforceable(one) for one in properties.values()):
+            return False
+    inner = ("items", "anyOf", "prefixItems")
+    if not all(strictly_enforceable(schema[name]) for name in inner if name in schema):
+        return False
+    return all(strictly_enforceable(one) for one in schema.get("$defs", {}).values())

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from sagents_app.engine.chat_model import ChatModel
 from sagents_app.engine.chat_models import _options
+from sagents_app.engine.chat_models.anthropic import AnthropicChat, MessagesOptions
 from sagents_app.engine.chat_models.connection import HttpOptions
 from sagents_app.engine.chat_models.openai import ChatOptions, OpenAIChat
 from sagents_app.engine.errors import Misconfigured
@@ -42,8 +43,14 @@ PROVIDERS: Mapping[str, Provider] = {
         key=("OPENAI_API_KEY",),
         base_url="OPENAI_BASE_URL",
     ),
+    "anthropic": Provider(
+        make=AnthropicChat,
+        options=MessagesOptions,
+        key=("ANTHROPIC_API_KEY",),
+        base_url="ANTHROPIC_BASE_URL",
+    ),
 }
-RESERVED = ("openai-responses", "anthropic", "google")
+RESERVED = ("openai-responses", "google")
 
 
 def models_from_names(names: str, environ: Mapping[str, str]) -> list[ChatModel]:

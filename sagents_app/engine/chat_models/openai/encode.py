@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sagents_app.engine.chat_model import ModelRequest
@@ -99,31 +99,6 @@ def messages(request: ModelRequest, options: ChatOptions) -> list[Wire]:
     if not wire:
         raise BadRequest("there is nothing to send: no system prompt and no message")
     return wire
-
-
-def strictly_enforceable(schema: Any) -> bool:
-    """Whether OpenAI's strict mode takes the schema: closed objects, everything required.
-
-    See https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-    """
-    if isinstance(schema, list):
-        return all(strictly_enforceable(one) for one in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.keys() & {"allOf", "not", "oneOf", "patternProperties", "default"}:
-        return False
-    if schema.get("type") == "object":
-        properties = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False:
-            return False
-        if set(schema.get("required", ())) != set(properties):
-            return False
-        if not all(strictly_enforceable(one) for one in properties.values()):
-            return False
-    inner = ("items", "anyOf", "prefixItems")
-    if not all(strictly_enforceable(schema[name]) for name in inner if name in schema):
-        return False
-    return all(strictly_enforceable(one) for one in schema.get("$defs", {}).values())
 
 
 def _assistant(
@@ -239,7 +214,7 @@ def _tool(tool: Tool, *, strict: bool) -> Wire:
         "description": tool.description,
         "parameters": tool.parameters,
     }
-    if strict and strictly_enforceable(tool.parameters):
+    if strict and _history.strictly_enforceable(tool.parameters):
         function["strict"] = True
     return {"type": "function", "function": function}
 
