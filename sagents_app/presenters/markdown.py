@@ -1,6 +1,6 @@
 """A model's markdown as HTML that can do no harm: no raw HTML, no images, no foreign schemes.
 
-Images are left out since the address of one carries data away the moment that it is shown.
+Of an image only its text is left, since its address carries data away the moment that it is shown.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def render(text: str) -> SafeString:
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 40})
-    parser.enable(["table", "strikethrough"]).disable("image")
+    parser.enable(["table", "strikethrough"])
     parser.core.ruler.push("lower_headings", _lower_headings)
     parser.add_render_rule("fence", _fence)
+    parser.add_render_rule("image", _image)
     return parser
 
 
@@ -59,6 +60,10 @@ def _lower_headings(state: StateCore) -> None:
     for token in state.tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+
+
+def _image(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return escapeHtml(tokens[index].content)
 
 
 def _fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sagents_app.engine import canonical
+from sagents_app.engine import Tool, canonical
 from sagents_app.forms import DecisionForm
 from sagents_app.models import Conversation, Interrupt
 from sagents_app.presenters import values
@@ -52,14 +52,30 @@ class Request:
         return hashlib.sha256(seen.encode()).hexdigest()[:12]
 
 
-def decision_form(interrupt: Interrupt, data: Mapping[str, Any] | None = None) -> DecisionForm:
-    """Return the form in which a request is decided, its arguments all together as JSON."""
+def decision_form(
+    interrupt: Interrupt,
+    data: Mapping[str, Any] | None = None,
+    *,
+    tool: Tool | None = None,
+    by_field: bool = False,
+) -> DecisionForm:
+    """Return the form in which a request is decided.
+
+    Its arguments are edited all together as JSON and, with `by_field`, in a field each. The schema
+    of `tool`, where it is known, is checked already here.
+    """
     proposed = interrupt.arguments
     if interrupt.kind == Interrupt.Kind.BUDGET:
         proposed = canonical.dump({"limit": interrupt.payload.get("limit")})
     form = DecisionForm(
-        data, digest=interrupt.digest, allowed=interrupt.allowed_decisions, proposed=proposed
+        data,
+        digest=interrupt.digest,
+        allowed=interrupt.allowed_decisions,
+        proposed=proposed,
+        tool=tool,
     )
+    if by_field:
+        return form
     for name in form.arguments:
         del form.fields[name]
     form.arguments.clear()

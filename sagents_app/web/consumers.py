@@ -1,8 +1,9 @@
 """The live socket: a page asks for conversations, and gets what happens in them.
 
 Frames of a page: `follow` (conversation, since: the last event's number or null, language),
-`unfollow` (conversation), `ping`. Frames to it: `following`, `snapshot`, `events`, `state`,
-`pong`, and `error`, after which the socket stays open. What people do are requests of their own.
+`unfollow` (conversation), `watch_reviews`, `ping`. Frames to it: `following`, `snapshot`, `events`,
+`state`, `reviews_changed`, `pong`, and `error`, after which the socket stays open. What people do
+are requests of their own.
 Code 4401 closes the socket of a user who was logged out.
 """
 
@@ -43,6 +44,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def disconnect(self, code: int) -> None:
         """Stop following."""
+        await self.channel_layer.group_discard(live.REVIEW_GROUP, self.channel_name)
         for conversation_id in list(self.followed):
             await self._unfollow(conversation_id)
 
@@ -65,14 +67,27 @@ class LiveConsumer(AsyncWebsocketConsumer):
             case {"type": "unfollow", "conversation": str(name)}:
                 if (conversation_id := _uuid(name)) is not None:
                     await self._unfollow(conversation_id)
+            case {"type": "watch_reviews"}:
+                await self.channel_layer.group_add(live.REVIEW_GROUP, self.channel_name)
             case _:
-                await self._error("unknown_frame", _("Frames are: follow, unfollow, ping."))
+                known = _("Frames are: follow, unfollow, watch_reviews, ping.")
+                await self._error("unknown_frame", known)
 
     async def poke(self, message: dict[str, Any]) -> None:
         """Have a conversation's events looked at."""
-        followed = self.followed.get(UUID(message["conversation"]))
-        if followed is not None:
+        if "conversation" not in message:
+            await self._tell_of_reviews()
+        elif (followed := self.followed.get(UUID(message["conversation"]))) is not None:
             followed[0].dirty.set()
+
+    async def _tell_of_reviews(self) -> None:
+        """Say that the review queue has changed, and nothing of what is in it."""
+        try:
+            await database_sync_to_async(user_of)(self.session_key)
+        except LoggedOut:
+            await self.close(LOGGED_OUT)
+        else:
+            await self._send({"type": "reviews_changed"})
 
     async def _follow(self, name: str, frame: dict[str, Any]) -> None:
         conversation_id = _uuid(name)

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import F
 
 from sagents_app.models import Conversation, Event
-from sagents_app.services import conversations
+from sagents_app.services import conversations, interrupts
 from sagents_app.web import following
 from sagents_app.web.asgi import get_application
 from sagents_app.web.consumers import LONGEST_FRAME, MOST_FOLLOWED
@@ -284,3 +284,22 @@ async def test_waiting_for_a_worker_is_said_without_an_event(
     monkeypatch.setattr(state, "STARTING", timedelta(0))
     frame = await socket.receive()
     assert (frame["type"], frame["state"]["phase"]) == ("state", "no_worker")
+
+
+async def test_a_page_of_the_review_queue_is_told_of_changes(opened, reviewer, owner, waiting):
+    socket = await opened(reviewer)
+    await socket.send({"type": "watch_reviews"})
+    assert await socket.is_open()
+    (row,) = await database_sync_to_async(world.pending)(waiting)
+    await database_sync_to_async(interrupts.withdraw_request)(interrupt=row, actor=owner)
+    assert await socket.receive() == {"type": "reviews_changed"}
+
+
+async def test_the_review_queue_is_silent_after_a_log_out(opened, reviewer, owner, waiting):
+    socket = await opened(reviewer)
+    await socket.send({"type": "watch_reviews"})
+    assert await socket.is_open()
+    await database_sync_to_async(socket.client.logout)()
+    (row,) = await database_sync_to_async(world.pending)(waiting)
+    await database_sync_to_async(interrupts.withdraw_request)(interrupt=row, actor=owner)
+    assert await socket.closing_code() == 4401

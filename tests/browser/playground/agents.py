@@ -59,11 +59,11 @@ def begin(words: str) -> list[Delta]:
         case "hostile":
             return [TextDelta(HOSTILE), FinishDelta()]
         case "think":
-            return [ThinkingDelta("Let me see."), TextDelta("Seen."), FinishDelta()]
+            return [ThinkingDelta(text="Let me see."), TextDelta("Seen."), FinishDelta()]
         case "slow":
             return [TextDelta(f"word{number} ") for number in range(60)] + [FinishDelta()]
         case "ask":
-            return call("ask_user_question", QUESTION)
+            return call("ask_user", QUESTION)
         case "pay":
             return call("pay", {"amount": 10, "memo": "as agreed\u202e"})
         case "pay-twice":
