@@ -48,6 +48,9 @@ from tests.engine.doubles import (
 )
 
 
+PATIENCE = 10  # seconds after which a test that waits has failed
+
+
 class Relay:
     """Tools that each wait until the test, or a sibling, lets them go on, and keep the order."""
 
@@ -77,7 +80,8 @@ async def test_parallel_tools_run_together_and_their_results_are_in_call_order()
         relay.tool("c", parallel=True, opens="b"),
     ]
     model = ScriptedModel(calling(call("c1", "a"), call("c2", "b"), call("c3", "c")), "done")
-    outcome = await Agent(model=model, tools=tools).execute(asked())
+    async with asyncio.timeout(PATIENCE):
+        outcome = await Agent(model=model, tools=tools).execute(asked())
     assert relay.log[:3] == ["a begins", "b begins", "c begins"]
     assert relay.log[3] == "c ends"
     assert list(told(outcome.state).items()) == [("c1", "a"), ("c2", "b"), ("c3", "c")]
@@ -114,7 +118,8 @@ async def test_kinds_and_mistakes_may_be_mixed_and_the_order_is_the_models() -> 
         "done",
     )
     tools = [relay.tool("a", opens="b"), relay.tool("b", parallel=True), sync]
-    outcome = await Agent(model=model, tools=tools).execute(asked())
+    async with asyncio.timeout(PATIENCE):
+        outcome = await Agent(model=model, tools=tools).execute(asked())
     assert shape(outcome.state) == ["U", "A(c1,c2,c3,c4,c5)", "T(c1,c2,c3,c4,c5)", "A"]
     assert [result.is_error for result in results(outcome.state).values()] == [
         True,
@@ -307,9 +312,10 @@ async def test_a_cancel_cuts_off_a_running_tool_and_keeps_what_had_finished() ->
     calls = (call("c1", text="a"), call("c2", "hang"), call("c3", text="b"))
     agent = Agent(model=ScriptedModel(calling(*calls), "next answer"), tools=[notes.tool, hang])
     running = asyncio.ensure_future(agent.execute(asked(), should_cancel=switch))
-    await gate.reached.wait()
-    switch.on = True
-    outcome = await running
+    async with asyncio.timeout(PATIENCE):
+        await gate.reached.wait()
+        switch.on = True
+        outcome = await running
     assert isinstance(outcome, Cancelled)
     assert told(outcome.state) == {
         "c1": "noted a",
