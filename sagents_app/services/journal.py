@@ -42,39 +42,47 @@ OPEN = (
 
 
 def begin_call(
-    book: Ledger, run: Run, call: ToolCall, *, tools: Tools, again: frozenset[str]
+    book: Ledger,
+    run: Run,
+    call: ToolCall,
+    *,
+    tools: Tools,
+    again: frozenset[str],
+    begun: set[str],
 ) -> ToolResult | None:
     """Record that a call starts; a returned result is what is known of it, and nothing runs.
 
-    `again` are calls of unknown outcome that a person wants to be run again.
+    `again` are calls of unknown outcome that a person wants to be run again; `begun` are the calls
+    that the journal has, and grows.
     """
-    now = timezone.now()
-    execution, is_new = ToolExecution.objects.get_or_create(
-        conversation=book.conversation,
-        call_id=call.call_id,
-        defaults={
-            "run_id": run.pk,
-            "tool_name": call.name[:64],
-            "arguments": call.arguments_json,
-            "started_at": now,
-        },
-    )
-    if not is_new:
+    now, started = timezone.now(), ToolExecution.Status.STARTED
+    if call.call_id in begun:
+        execution = ToolExecution.objects.get(conversation=book.conversation, call_id=call.call_id)
         known = _known(execution, call, tools, again)
         if known is not None:
             return known
-        execution.status, execution.attempts = (
-            ToolExecution.Status.STARTED,
-            execution.attempts + 1,
-        )
-        execution.arguments, execution.started_at, execution.run_id = (
-            call.arguments_json,
-            now,
-            run.pk,
-        )
+        execution.status, execution.attempts = started, execution.attempts + 1
+        execution.run_id, execution.started_at = run.pk, now
+        execution.arguments = call.arguments_json
         execution.save()
+    else:
+        ToolExecution.objects.create(
+            conversation=book.conversation,
+            run_id=run.pk,
+            call_id=call.call_id,
+            tool_name=call.name[:64],
+            arguments=call.arguments_json,
+            started_at=now,
+        )
+        begun.add(call.call_id)
     _progress(book, call.call_id, call.name, DisplayMessage.Status.EXECUTING)
     return None
+
+
+def begun_calls(conversation: Conversation) -> set[str]:
+    """Return the ids of all calls that the journal has."""
+    found = ToolExecution.objects.filter(conversation=conversation)
+    return set(found.values_list("call_id", flat=True))
 
 
 def finish_call(book: Ledger, run: Run, call: ToolCall, result: ToolResult) -> None:

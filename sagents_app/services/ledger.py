@@ -19,6 +19,8 @@ from sagents_app.models import Conversation, DisplayMessage, Event
 from sagents_app.services import live
 from sagents_app.services.errors import LeaseLost
 
+CallRows = dict[str, DisplayMessage]
+"""Transcript rows of tool calls, by call id."""
 # SQLite has one writer: waiting here is fair and quick, waiting inside SQLite is neither.
 _writer = threading.RLock()
 
@@ -26,9 +28,12 @@ _writer = threading.RLock()
 class Ledger:
     """What one transaction writes; rows and events are inserted together at its end."""
 
-    def __init__(self, conversation: Conversation, run_id: UUID | None = None) -> None:
+    def __init__(
+        self, conversation: Conversation, run_id: UUID | None = None, calls: CallRows | None = None
+    ) -> None:
         self.conversation = conversation
         self.run_id = run_id
+        self._calls = {} if calls is None else calls
         self._events: list[Event] = []
         self._rows: list[DisplayMessage] = []
 
@@ -55,6 +60,8 @@ class Ledger:
         row.created_at = timezone.now()
         self.conversation.next_display_number += 1
         self._rows.append(row)
+        if row.content_type == DisplayMessage.Kind.TOOL_CALL:
+            self._calls[row.tool_call_id] = row
         self.event("display_message_saved", {"message": live.row_payload(row)})
         return row
 
@@ -77,18 +84,15 @@ class Ledger:
 
     def rows_of_calls(self, call_ids: Iterable[str]) -> dict[str, DisplayMessage]:
         """Return the transcript rows of tool calls, by call id."""
-        kind, wanted = DisplayMessage.Kind.TOOL_CALL, set(call_ids)
-        found = {
-            row.tool_call_id: row
-            for row in self._rows
-            if row.content_type == kind and row.tool_call_id in wanted
-        }
-        if missing := wanted - found.keys():
+        wanted = set(call_ids)
+        if missing := wanted - self._calls.keys():
             stored = DisplayMessage.objects.filter(
-                conversation=self.conversation, content_type=kind, tool_call_id__in=missing
+                conversation=self.conversation,
+                content_type=DisplayMessage.Kind.TOOL_CALL,
+                tool_call_id__in=missing,
             )
-            found |= {row.tool_call_id: row for row in stored}
-        return found
+            self._calls.update((row.tool_call_id, row) for row in stored)
+        return {call_id: self._calls[call_id] for call_id in wanted & self._calls.keys()}
 
     def _write(self) -> None:
         if self._rows:
@@ -109,9 +113,15 @@ class Ledger:
 
 @contextmanager
 def write(
-    conversation_id: UUID, *, token: UUID | None = None, run_id: UUID | None = None
+    conversation_id: UUID,
+    *,
+    token: UUID | None = None,
+    run_id: UUID | None = None,
+    calls: CallRows | None = None,
 ) -> Iterator[Ledger]:
     """Open the conversation's ledger for one transaction.
+
+    `calls` are rows of tool calls that the caller keeps over several transactions; it grows.
 
     Raises:
         Conversation.DoesNotExist: it was deleted.
@@ -121,7 +131,7 @@ def write(
         conversation = Conversation.objects.select_for_update().get(pk=conversation_id)
         if token is not None and conversation.lease_token != token:
             raise LeaseLost(f"the lease of conversation {conversation_id} is somebody else's")
-        book = Ledger(conversation, run_id)
+        book = Ledger(conversation, run_id, calls)
         yield book
         book._write()
 

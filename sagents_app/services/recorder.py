@@ -75,6 +75,8 @@ class Recorder:
         self._messages: dict[int, Message] = {}
         self._pending: list[Callable[[Ledger], Any]] = []
         self._told: set[str] = set()
+        self._begun: set[str] | None = None
+        self._calls: ledgers.CallRows = {}
         self._stream, self._offset = uuid.uuid4().hex, 0
         self._deltas: list[Delta] = []
         self._streamed = False
@@ -84,11 +86,7 @@ class Recorder:
 
     async def begin(self, call: ToolCall) -> ToolResult | None:
         """Record that a tool starts, with everything before it, in one transaction."""
-        return await self._record(
-            lambda book: journal.begin_call(
-                book, self._run, call, tools=self._agent.tools, again=self._again
-            )
-        )
+        return await self._record(functools.partial(self._begin, call))
 
     async def finish(self, call: ToolCall, result: ToolResult) -> None:
         """Record a result with its rows and events, in one transaction."""
@@ -130,6 +128,18 @@ class Recorder:
                 self._keep(position, message)
                 self._settle(message)
         _write(book, self._take())
+
+    def _begin(self, call: ToolCall, book: Ledger) -> ToolResult | None:
+        if self._begun is None:
+            self._begun = journal.begun_calls(book.conversation)
+        return journal.begin_call(
+            book,
+            self._run,
+            call,
+            tools=self._agent.tools,
+            again=self._again,
+            begun=self._begun,
+        )
 
     async def _add(self, message: Message) -> None:
         self._keep(self._count, message)
@@ -234,8 +244,12 @@ class Recorder:
         self._state_changed = self._state_changed or batch.state is not None
 
     def _transact(self, batch: Batch, write: Callable[[Ledger], T]) -> T:
-        run = self._run
-        with ledgers.write(run.conversation_id, token=self._lease.token, run_id=run.pk) as book:
+        with ledgers.write(
+            self._run.conversation_id,
+            token=self._lease.token,
+            run_id=self._run.pk,
+            calls=self._calls,
+        ) as book:
             _write(book, batch)
             return write(book)
 

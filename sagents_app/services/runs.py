@@ -141,15 +141,17 @@ def drive_run(*, run_id: UUID | str) -> None:
         if is_draining():
             queue.send(following)
             return
-        claimed = lease.claim_run(following, worker_name())
-        if claimed is None:
-            return
-        run, held = claimed
+        held = None
         try:
+            claimed = lease.claim_run(following, worker_name())
+            if claimed is None:
+                return
+            run, held = claimed
             following = _drive(run, held)
         except GIVE_UP as lost:
-            logger.warning("run %s is not ours to end: %s", run.pk, lost)
-            _let_go(held)
+            logger.warning("run %s is not ours to end: %s", following, lost)
+            if held is not None:
+                _let_go(held)
             return
         lease.forget(held)
 

@@ -15,6 +15,7 @@ django.setup()
 
 from celery import current_app  # noqa: E402  # after the set-up
 from django.contrib.auth.models import User  # noqa: E402
+from django.db import close_old_connections  # noqa: E402
 
 from project import celery  # noqa: E402, F401  # the application that tasks are sent with
 from sagents_app.engine import Approve, Reject  # noqa: E402
@@ -94,6 +95,7 @@ def deliver_again(conversation: str) -> None:
 def main() -> None:
     for line in sys.stdin:
         name, arguments = json.loads(line)
+        close_old_connections()  # as before each request
         try:
             answer = {"answer": globals()[name](*arguments)}
         except Exception as error:  # noqa: BLE001  # for the test to raise

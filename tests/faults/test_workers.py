@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 
@@ -237,6 +238,28 @@ def test_a_broker_that_forgets_everything_delays_a_run_and_no_more(office):
     seen = office.wait_until(conversation, status="idle")
     assert len(office.effects) == 1
     assert seen["history"] == ["U", "A", "T", "A"]
+
+
+def test_a_database_that_cuts_every_connection_costs_an_attempt_and_no_more(office):
+    """CD-65: the run is another worker's, or the same one's, once the lease has run out."""
+    worker = office.hire("a")
+    office.close("model")
+    conversation = office.ask("post", "send hello")
+    office.wait_at("model")
+    with psycopg.connect(office.env["DATABASE_URL"], autocommit=True) as connection:
+        cut = connection.execute(
+            "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+        gone = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s)"
+        pids = [pid for pid, _ in cut]
+        eventually(lambda: not connection.execute(gone, [pids]).fetchall())
+    office.open("model")
+    worker.wait_for("is not ours to end", time_limit=PATIENCE)
+    seen = office.wait_until(conversation, status="idle")
+    assert len(office.effects) == 1
+    assert seen["history"] == ["U", "A", "T", "A"]
+    assert seen["attempt"] == 2
 
 
 def test_a_cancel_of_a_frozen_workers_run_is_carried_out_without_it(office):
