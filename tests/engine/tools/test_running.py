@@ -47,7 +47,6 @@ from tests.engine.doubles import (
     told,
 )
 
-
 PATIENCE = 10  # seconds after which a test that waits has failed
 
 
