@@ -44,6 +44,14 @@ def pytest_make_collect_report(collector):
     return report
 
 
+@pytest.fixture(autouse=True)
+def _own_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that a test registers are gone after it, or the next system check would build them."""
+    from sagents_app.services import agents
+
+    monkeypatch.setattr(agents, "_registered", dict(agents.registered()))
+
+
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
     """A new, empty PostgreSQL database for this test alone (which carries `postgres`)."""
