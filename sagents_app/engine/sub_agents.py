@@ -14,7 +14,7 @@ from typing import Any
 
 from sagents_app.engine.agent import Agent
 from sagents_app.engine.chat_model import ChatModel
-from sagents_app.engine.errors import Misconfigured, ToolError
+from sagents_app.engine.errors import Misconfigured, ObserverFailed, ToolError
 from sagents_app.engine.events import CallFailed, Custom, Event, UsageReported
 from sagents_app.engine.interrupts import (
     Halt,
@@ -183,6 +183,8 @@ def _answer(outcome: Outcome, kind: SubAgent, path: tuple[str, ...], call_id: st
             raise Suspended(reason=reason, state={"sub_agents": {call_id: state}})
         case Cancelled():
             raise CutOff("cancelled inside a task")
+        case Failed(error=ObserverFailed() as error):
+            raise error  # the host's journal or observer, which is the parent's too
         case Failed(error=error):
             raise ToolError(f"Task {kind.name!r} failed ({error.type}): {error}")
 

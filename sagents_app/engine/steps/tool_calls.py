@@ -212,7 +212,7 @@ async def _run_into(turn: Turn, call: ToolCall, results: dict[str, ToolResult]) 
         if turn.listening:
             await turn.emit(ToolFinished(call, results[call.call_id]))
         return cut_off
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, ObserverFailed):
         results[call.call_id] = error_result(call, BROKEN_OFF)
         raise
     results[call.call_id] = _told(result, reply)
@@ -265,7 +265,7 @@ async def _call(turn: Turn, tool: Tool, call: ToolCall) -> ToolResult:
         if tool.timeout is not None and limit.expired():
             return _timed_out(turn, tool, call)
         return error_result(call, _clean(error))
-    except (CutOff, Suspended):
+    except (CutOff, Suspended, ObserverFailed):
         raise
     except asyncio.CancelledError as error:
         if being_cancelled():
