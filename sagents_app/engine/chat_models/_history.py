@@ -12,7 +12,8 @@ import binascii
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from sagents_app.engine.errors import BadRequest
 from sagents_app.engine.messages import (
@@ -40,6 +41,7 @@ _MAGIC = (
     (b"%PDF-", "application/pdf"),
 )
 
+FileT = TypeVar("FileT", bound=ImagePart | FilePart)
 Exchange = tuple[int, Message, tuple[ToolResult, ...]]
 
 
@@ -115,6 +117,15 @@ def files_of(result: ToolResult) -> tuple[Part, ...]:
 def without_thinking(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Return the parts that any provider may read."""
     return tuple(part for part in parts if not isinstance(part, ThinkingPart))
+
+
+def inlined(part: FileT) -> FileT:
+    """Return the part with the data of a `data:` address as its own."""
+    head, comma, data = (part.url or "").partition(",")
+    if part.data or not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        return part
+    named = head.removeprefix("data:").removesuffix(";base64")
+    return replace(part, url=None, data=data, mime_type=part.mime_type or named or None)
 
 
 def mime_type(part: ImagePart | FilePart) -> str:

@@ -45,6 +45,7 @@ _BY_NAME: Mapping[str, type[ModelError]] = {
     "content_policy_violation": ContentFiltered,
     "responsibleaipolicyviolation": ContentFiltered,  # Azure
     "insufficient_quota": AuthenticationFailed,  # OpenAI's 429 that no waiting helps
+    "api_key_invalid": AuthenticationFailed,  # Google's 400
     "billing_error": AuthenticationFailed,
     "billing_hard_limit_reached": AuthenticationFailed,
     "billing_not_active": AuthenticationFailed,
@@ -153,7 +154,13 @@ def read(body: Any) -> Said:
         parts.append(_worded(metadata["raw"]))  # OpenRouter: what the server behind it said
     return Said(
         " | ".join(parts),
-        _names(error.get("code"), error.get("type"), error.get("status"), _inner(error)),
+        _names(
+            error.get("code"),
+            error.get("type"),
+            error.get("status"),
+            _inner(error),
+            *_reasons(error.get("details")),
+        ),
         next((n for n in (error.get("code"), error.get("status")) if _is_status(n)), None),
         _delay(error.get("details")),
     )
@@ -235,6 +242,12 @@ def _inner(error: Mapping[str, Any]) -> Any:
 
 def _is_status(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600
+
+
+def _reasons(details: Any) -> list[Any]:
+    """Return the reasons of Google's `ErrorInfo`s."""
+    given = details if isinstance(details, list) else ()
+    return [detail.get("reason") for detail in given if isinstance(detail, Mapping)]
 
 
 def _delay(details: Any) -> float | None:

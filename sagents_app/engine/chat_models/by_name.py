@@ -15,6 +15,7 @@ from sagents_app.engine.chat_model import ChatModel
 from sagents_app.engine.chat_models import _options
 from sagents_app.engine.chat_models.anthropic import AnthropicChat, MessagesOptions
 from sagents_app.engine.chat_models.connection import HttpOptions
+from sagents_app.engine.chat_models.google import GeminiOptions, GoogleChat
 from sagents_app.engine.chat_models.openai import ChatOptions, OpenAIChat
 from sagents_app.engine.errors import Misconfigured
 
@@ -49,8 +50,14 @@ PROVIDERS: Mapping[str, Provider] = {
         key=("ANTHROPIC_API_KEY",),
         base_url="ANTHROPIC_BASE_URL",
     ),
+    "google": Provider(
+        make=GoogleChat,
+        options=GeminiOptions,
+        key=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        base_url="GOOGLE_GEMINI_BASE_URL",
+    ),
 }
-RESERVED = ("openai-responses", "google")
+RESERVED = ("openai-responses",)
 
 
 def models_from_names(names: str, environ: Mapping[str, str]) -> list[ChatModel]:

@@ -127,7 +127,8 @@ def checked_url(base_url: str, *, of: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/"), fragment=""))
 
 
-def joined(base_url: str, path: str) -> str:
-    """Return the address of `path` below a base URL; its query string is kept."""
+def joined(base_url: str, path: str, *, query: str = "") -> str:
+    """Return the address of `path` below a base URL, whose query string is kept."""
     parts = urlsplit(base_url)
-    return urlunsplit(parts._replace(path=f"{parts.path}{path}"))
+    queries = "&".join(filter(None, (parts.query, query)))
+    return urlunsplit(parts._replace(path=f"{parts.path}{path}", query=queries))

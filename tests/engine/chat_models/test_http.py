@@ -39,6 +39,7 @@ from tests.engine.chat_models.wire import (
     json_answer,
     recorded,
     sse,
+    status_of,
     streamed,
 )
 from tests.engine.doubles import Gate
@@ -307,6 +308,38 @@ async def test_nonsense_is_an_error_that_says_what_came(case: Nonsense) -> None:
     error = await error_of(Server(case.response), attempts=1)
     assert type(error) is case.error
     assert case.words in str(error)
+
+
+WHOLE = {
+    "choices": [{"index": 0, "message": {"content": "Hello there."}, "finish_reason": "stop"}],
+}
+
+
+async def test_a_reply_that_comes_at_once_is_read_to_its_end() -> None:
+    deltas = await streamed(model(Server(json_answer(WHOLE, 200))))
+    assert folded(deltas).text == "Hello there."
+    assert status_of(deltas) == "complete"
+
+
+async def test_a_reply_that_comes_at_once_is_bounded_too() -> None:
+    error = await error_of(Server(json_answer(WHOLE, 200)), attempts=1, max_reply_bytes=20)
+    assert type(error) is ProtocolError
+    assert str(error) == "the reply is longer than 20 bytes"
+
+
+async def test_a_request_that_is_no_json_is_refused_before_it_leaves() -> None:
+    server = Server(answer(HELLO))
+    asked = OpenAIChat("m", api_key=KEY, http=server.http(), extra={"top_k": float("nan")})
+    with pytest.raises(BadRequest, match="the request is no JSON"):
+        await streamed(asked)
+    assert server.requests == []
+
+
+async def test_an_answer_over_http2_whose_stream_is_out_of_reach_is_closed_alone() -> None:
+    body = Pieces(HELLO)
+    told = httpx.Response(200, headers=EVENT_STREAM, stream=body, extensions={"stream_id": 1})
+    assert status_of(await streamed(model(Server(told)))) == "complete"
+    assert body.closed
 
 
 async def test_a_reply_without_end_is_given_up() -> None:

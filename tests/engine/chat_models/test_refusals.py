@@ -197,6 +197,20 @@ CASES = [
         "504 Gateway",
     ),
     Case("a web server", 404, "<!DOCTYPE html><title> Not\nFound </title>", BadRequest, "base URL"),
+    Case(
+        "Gemini's streams",
+        503,
+        [{"error": {"code": 503, "message": "try later", "status": "UNAVAILABLE"}}],
+        Overloaded,
+        "try later",
+    ),
+    Case(
+        "a server that names nothing",
+        400,
+        {"error": {"message": "prompt is too long: 9000 tokens"}},
+        ContextTooLong,
+        "9000 tokens",
+    ),
     Case("nobody", 408, "", ModelTimeout, "no reason given"),
     Case("nobody", 418, None, BadRequest, "no reason given"),
     Case("nobody", 400, {"error": {"message": None}}, BadRequest),
@@ -254,7 +268,8 @@ def test_a_wait_in_the_body_is_read() -> None:
             "message": "Resource exhausted",
             "status": "RESOURCE_EXHAUSTED",
             "details": [
-                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+                {"@type": "type.googleapis.com/google.rpc.Help"},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"},
             ],
         }
     }
@@ -276,6 +291,12 @@ def test_keys_in_a_providers_words_are_masked(text: str) -> None:
     error = _refusals.refusal(openai(text), status=401, secrets=("my own-0123456789 secret",))
     assert "0123456789" not in str(error)
     assert "***" in str(error)
+
+
+def test_an_empty_secret_masks_nothing() -> None:
+    assert str(_refusals.refusal("no such model", status=404, secrets=("",))) == (
+        "HTTP 404: no such model"
+    )
 
 
 def test_long_words_are_shortened_to_one_line() -> None:

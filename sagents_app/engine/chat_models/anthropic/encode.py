@@ -194,6 +194,7 @@ def _blocks(parts: Sequence[Part], options: MessagesOptions, *, strict: bool) ->
         if isinstance(part, (TextPart, ThinkingPart)):
             blocks.extend(_texts([TextPart(part.text)]))
             continue
+        part = _history.inlined(part)
         block = _image(part) if isinstance(part, ImagePart) else _file(part, options)
         if block is None and strict:
             raise BadRequest(

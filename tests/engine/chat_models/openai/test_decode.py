@@ -243,6 +243,19 @@ CALLS = [
         [("7", "f", A)],
     ),
     Calls(
+        "something else stands in the list of calls",
+        [[None, fragment(A, name="f", index=0, id="c1")]],  # type: ignore[list-item]  # the deviation
+        [("c1", "f", A)],
+    ),
+    Calls(
+        "every fragment repeats the name, and one ends behind an inner brace",
+        [
+            [fragment('{"a":{"b":1}', name="f", index=0, id="c1")],
+            [fragment("}", name="f", index=0, id="c1")],
+        ],
+        [("c1", "f", '{"a":{"b":1}}')],
+    ),
+    Calls(
         "the list of calls is one call",
         [fragment(A, name="f", index=0, id="c1")],  # type: ignore[list-item]  # the deviation
         [("c1", "f", A)],
@@ -298,6 +311,18 @@ def test_each_reason_to_stop_has_its_status(reason: str, status: str, details: A
     assert folded(deltas).stop_details == details
 
 
+def test_the_reason_of_the_server_behind_the_server_is_kept_where_it_says_more() -> None:
+    """OpenRouter's `native_finish_reason`."""
+    last = chunk("length", content="a")
+    last["choices"][0]["native_finish_reason"] = "MAX_TOKENS"
+    assert folded(decoded(ChatDecoder(), sse(last))).stop_details == {
+        "finish_reason": "length",
+        "native_finish_reason": "MAX_TOKENS",
+    }
+    last["choices"][0]["native_finish_reason"] = "length"
+    assert folded(decoded(ChatDecoder(), sse(last))).stop_details == {"finish_reason": "length"}
+
+
 def test_a_call_that_the_limit_cut_off_is_marked_so() -> None:
     """B051."""
     calls = [fragment('{"city": "Par', name="f", index=0, id="c1")]
@@ -339,10 +364,14 @@ class Text:
     done: bool = True
 
 
+THOUGHTLESS = {"type": "thinking", "thinking": []}
+END = chunk("stop")
 TEXTS = [
     Text("no closing mark", [chunk(content="a"), chunk("stop")], "a", done=False),
     Text("a closing mark and no reason", [chunk(content="a")], "a"),
     Text("null for everything", [chunk(content=None, tool_calls=None), chunk("stop")], ""),
+    Text("parts that are none", [chunk("stop", content=[7, None, "a"])], "a"),
+    Text("thinking without a text", [chunk(reasoning=""), chunk(content=[THOUGHTLESS]), END], ""),
     Text("no delta", [{"choices": [{"index": 0, "finish_reason": "stop"}]}], ""),
     Text("no list of choices", [{"choices": None}, {}, chunk("stop", content="a")], "a"),
     Text("the reason is an empty text", [chunk("", content="a"), chunk("stop")], "a"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import completion_create_params
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from sagents_app.engine import (
     FilePart,
@@ -22,6 +22,7 @@ from sagents_app.engine import (
     ThinkingPart,
     ToolCall,
     ToolResult,
+    tool,
 )
 from sagents_app.engine.chat_models.openai import encode
 from sagents_app.engine.chat_models.openai.options import ChatOptions
@@ -32,6 +33,7 @@ from tests.engine.doubles import call, calling
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 16).decode()
 PDF = base64.b64encode(b"%PDF-1.7 ...").decode()
+WEBP = base64.b64encode(b"RIFF\x10\0\0\0WEBPVP8 ").decode()
 OFFICIAL: TypeAdapter[Any] = TypeAdapter(completion_create_params.CompletionCreateParamsStreaming)
 
 
@@ -136,6 +138,82 @@ def test_tools_carry_their_schema_and_are_strict_where_that_can_hold() -> None:
     assert first["parameters"]["properties"]["city"]["type"] == "string"
     assert first["strict"] is True
     assert "strict" not in second  # its amount may be left out
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Place(Closed):
+    name: str
+
+
+class Open(BaseModel):
+    name: str
+
+
+class Left(Closed):
+    side: Literal["left"]
+
+
+class Right(Closed):
+    side: Literal["right"] = "right"
+
+
+@tool
+async def note(text: str | None) -> str:
+    """Note a text, or that there is none."""
+    return text or ""
+
+
+@tool
+async def move(place: Place) -> str:
+    """Move to a place."""
+    return place.name
+
+
+@tool
+async def count(words: dict[str, int]) -> str:
+    """Count words."""
+    return str(words)
+
+
+@tool
+async def move_all(places: list[Open]) -> str:
+    """Move to several places."""
+    return str(places)
+
+
+@tool
+async def wait(seconds: int = 5) -> str:
+    """Wait."""
+    return str(seconds)
+
+
+@tool
+async def pair(one: Left | Right) -> str:
+    """Take one of two."""
+    return str(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "strict"),
+    [
+        (note, True),
+        (move, True),
+        (count, False),
+        (move_all, False),
+        (wait, False),
+        (pair, False),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_only_a_closed_schema_of_required_fields_is_demanded_to_hold(
+    given: Any, strict: bool
+) -> None:
+    """The rules of https://platform.openai.com/docs/guides/structured-outputs."""
+    encoded = body(Message.user("hi"), tools=[given], options={"strict_tools": True})
+    assert encoded["tools"][0]["function"].get("strict", False) is strict
 
 
 def test_results_stand_right_behind_their_calls_whatever_the_history_says() -> None:
@@ -246,6 +324,12 @@ def test_ids_of_an_exact_length_are_made_where_a_server_demands_them() -> None:
     assert ids[1].isalnum()
 
 
+def test_a_length_that_leaves_no_ids_is_refused() -> None:
+    calls = [ToolCall(f"call_{number}", "note", {}) for number in range(17)]
+    with pytest.raises(BadRequest, match="no call id of 1 characters is left"):
+        sent(Message.user("hi"), calling(*calls), options={"call_id_length": 1})
+
+
 def test_arguments_that_are_no_json_are_sent_as_json() -> None:
     """B051."""
     broken = ToolCall("c1", "note", '{"text": "ha')
@@ -279,6 +363,7 @@ def image(url: str) -> dict[str, Any]:
 PARTS = [
     Case(ImagePart(url="https://example.org/a.png"), image("https://example.org/a.png")),
     Case(ImagePart(data=PNG), image(f"data:image/png;base64,{PNG}")),
+    Case(ImagePart(data=WEBP), image(f"data:image/webp;base64,{WEBP}")),
     Case(ImagePart(data=PNG, mime_type="image/WebP"), image(f"data:image/webp;base64,{PNG}")),
     Case(FilePart(name="a.png", data=PNG), image(f"data:image/png;base64,{PNG}")),
     Case(
@@ -306,6 +391,7 @@ UNSENDABLE = [
     FilePart(name="a.pdf", url="https://example.org/a.pdf", mime_type="application/pdf"),
     FilePart(name="a.mp3", data="SUQz", mime_type="audio/mpeg"),
     FilePart(name="a", data="////"),
+    FilePart(name="a", data="no base64!"),
     ImagePart(data="PHN2Zz4=", mime_type="image/svg+xml"),
     ImagePart(),
 ]
