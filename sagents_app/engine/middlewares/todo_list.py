@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 
 from sagents_app.engine.decisions import Approve, Edit
 from sagents_app.engine.errors import InvalidArguments, Misconfigured, ToolError
 from sagents_app.engine.events import Custom
-from sagents_app.engine.messages import ToolCall
+from sagents_app.engine.messages import Message, ToolCall
 from sagents_app.engine.middleware import Middleware
 from sagents_app.engine.state import open_calls
 from sagents_app.engine.todos import STATUSES, Todo, TodoStatus
@@ -140,15 +141,12 @@ def _earlier(ctx: ToolContext, name: str) -> Iterable[ToolCall]:
 
     The state does not hold their changes yet, since those of a batch are applied together.
     """
-    batch = open_calls(ctx.state.messages)
-    for call in batch[1].tool_calls if batch is not None else ():
-        if call.call_id == ctx.call_id:
-            return
-        reply = ctx.state.decisions.get(call.call_id)
-        is_settled = batch is not None and call.call_id in batch[2]
-        if call.name == name and not is_settled and isinstance(reply, Approve | Edit | None):
-            yield (
-                ToolCall(call.call_id, name, arguments_json=reply.arguments_json)
-                if isinstance(reply, Edit)
-                else call
-            )
+    _, reply, settled = open_calls(ctx.state.messages) or (0, Message.assistant(), {})
+    for call in takewhile(lambda one: one.call_id != ctx.call_id, reply.tool_calls):
+        decision = ctx.state.decisions.get(call.call_id)
+        if call.name != name or call.call_id in settled:
+            continue
+        if isinstance(decision, Edit):
+            yield replace(call, arguments_json=decision.arguments_json)
+        elif isinstance(decision, Approve | None):
+            yield call

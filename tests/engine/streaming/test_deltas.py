@@ -589,5 +589,5 @@ def test_the_message_so_far_can_be_asked_for_at_any_time() -> None:
     assert folded.message(cancelled=True).status == "cancelled"
     folded.add(TextDelta("b"))
     assert (folded.message().text, folded.is_empty) == ("ab", False)
-    folded.reset()
+    folded.add(AttemptFailed(model="tiny", error=Overloaded("busy")))
     assert folded.is_empty

@@ -69,6 +69,7 @@ def work(
     pairs: dict[str, Literal[1, 2]] = {},  # noqa: B006  # never changed
     pair: tuple[Level, bool] = (Level.LOW, True),
     mixed: Level | bool = False,
+    free: dict[str, Any] = {},  # noqa: B006  # never changed
 ) -> str:
     return "worked"
 
@@ -135,6 +136,7 @@ TAKEN = [
     Taken('{"maybe": 2}', {"maybe": Level.HIGH}),
     Taken('{"pair": [2, false]}', {"pair": (Level.HIGH, False)}),
     Taken('{"mixed": true}', {"mixed": True}),
+    Taken('{"free": {"a": true, "b": [1.0]}}', {"free": {"a": True, "b": [1.0]}}),
     Taken('{"pairs": {"a": 2}}', {"pairs": {"a": 2}}),
     Taken('{"count": 123456789012345678901234567890}', {"count": 123456789012345678901234567890}),
 ]
