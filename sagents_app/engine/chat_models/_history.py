@@ -160,14 +160,14 @@ def note_of(part: ImagePart | FilePart) -> str:
 
 
 def strictly_enforceable(schema: Any) -> bool:
-    """Whether a provider can enforce the schema of a tool: closed objects, everything required.
+    """Whether a provider can enforce the schema of a tool: closed, typed, everything required.
 
     See https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
     """
     if isinstance(schema, list):
         return all(strictly_enforceable(one) for one in schema)
-    if not isinstance(schema, Mapping):
-        return True
+    if not isinstance(schema, Mapping) or not schema.keys() & {"type", "anyOf", "enum", "$ref"}:
+        return False
     if schema.keys() & {"allOf", "not", "oneOf", "patternProperties", "default"}:
         return False
     if schema.get("type") == "object":

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import completion_create_params
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from sagents_app.engine import (
     FilePart,
@@ -148,10 +148,6 @@ class Place(Closed):
     name: str
 
 
-class Open(BaseModel):
-    name: str
-
-
 class Left(Closed):
     side: Literal["left"]
 
@@ -179,9 +175,21 @@ async def count(words: dict[str, int]) -> str:
 
 
 @tool
-async def move_all(places: list[Open]) -> str:
-    """Move to several places."""
-    return str(places)
+async def count_all(words: list[dict[str, int]]) -> str:
+    """Count words of several texts."""
+    return str(words)
+
+
+@tool
+async def keep(value: Any) -> str:
+    """Keep whatever it is."""
+    return str(value)
+
+
+@tool
+async def keep_all(values: Annotated[list[Any], Field(json_schema_extra={"items": True})]) -> str:
+    """Keep whatever they are."""
+    return str(values)
 
 
 @tool
@@ -196,19 +204,28 @@ async def pair(one: Left | Right) -> str:
     return str(one)
 
 
+@tool
+async def name_it(name: Annotated[str, Field(json_schema_extra={"not": {"const": ""}})]) -> str:
+    """Give it a name."""
+    return name
+
+
 @pytest.mark.parametrize(
     ("given", "strict"),
     [
         (note, True),
         (move, True),
         (count, False),
-        (move_all, False),
+        (count_all, False),
+        (name_it, False),
+        (keep, False),
+        (keep_all, False),
         (wait, False),
         (pair, False),
     ],
     ids=lambda one: getattr(one, "name", ""),
 )
-def test_only_a_closed_schema_of_required_fields_is_demanded_to_hold(
+def test_only_closed_and_typed_schemas_of_required_fields_are_demanded_to_hold(
     given: Any, strict: bool
 ) -> None:
     """The rules of https://platform.openai.com/docs/guides/structured-outputs."""
