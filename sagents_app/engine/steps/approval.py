@@ -6,12 +6,17 @@ import logging
 from dataclasses import replace
 
 from sagents_app.engine.errors import InvalidArguments
-from sagents_app.engine.interrupts import ActionRequest, ApprovalRequest, ReviewConfig
+from sagents_app.engine.interrupts import (
+    ActionRequest,
+    ApprovalRequest,
+    MultipleInterrupts,
+    ReviewConfig,
+)
 from sagents_app.engine.messages import ToolCall
-from sagents_app.engine.outcomes import Outcome
+from sagents_app.engine.outcomes import Interrupted, Outcome
 from sagents_app.engine.state import open_calls
 from sagents_app.engine.steps.results import stop_for
-from sagents_app.engine.turn import Turn, settle
+from sagents_app.engine.turn import Turn, last_batch_results, settle
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +35,17 @@ async def check_approval(turn: Turn) -> Turn | Outcome:
         return turn
     if turn.setup.early_start and len(waiting) < len(_open_calls(turn)):
         return turn
-    return stop_for(turn, approval_request(turn, waiting))
+    return stop_for_approval(turn, waiting)
+
+
+def stop_for_approval(turn: Turn, undecided: dict[ToolCall, ReviewConfig]) -> Interrupted:
+    """Stop for the approvals that are open, and for what calls that ran early wait for."""
+    raised = [result.interrupt for result in last_batch_results(turn.state.messages)]
+    waiting = (
+        *(interrupt for interrupt in raised if interrupt is not None),
+        approval_request(turn, undecided),
+    )
+    return stop_for(turn, waiting[0] if len(waiting) == 1 else MultipleInterrupts(waiting))
 
 
 async def ask_about_open_calls(turn: Turn) -> tuple[Turn, dict[ToolCall, ReviewConfig]]:

@@ -16,17 +16,16 @@ from sagents_app.engine.errors import InvalidArguments, ObserverFailed, ToolErro
 from sagents_app.engine.events import ToolFinished, ToolStarted
 from sagents_app.engine.interrupts import (
     ActionRequest,
-    MultipleInterrupts,
     ReviewConfig,
     UnknownOutcome,
     open_call_ids,
 )
 from sagents_app.engine.messages import TextPart, ToolCall, ToolResult
-from sagents_app.engine.outcomes import Cancelled, Interrupted, Outcome, Paused
+from sagents_app.engine.outcomes import Cancelled, Outcome, Paused
 from sagents_app.engine.state import AgentState, open_calls
-from sagents_app.engine.steps.approval import approval_request, ask_about_open_calls, ask_gates
+from sagents_app.engine.steps.approval import ask_about_open_calls, ask_gates, stop_for_approval
 from sagents_app.engine.steps.ending import ANSWERED_BY_PERSON, ended
-from sagents_app.engine.steps.results import propagate_state, stop_for
+from sagents_app.engine.steps.results import propagate_state
 from sagents_app.engine.tools import Tool, error_result, placeholder, result_of
 from sagents_app.engine.turn import (
     CutOff,
@@ -89,16 +88,7 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     suspended = [stop for stop in stops if isinstance(stop, Suspended)]
     if suspended:
         return _paused(turn, suspended)
-    return _stop_for_rest(turn, results, undecided) if undecided else turn
-
-
-def _stop_for_rest(
-    turn: Turn, results: dict[str, ToolResult], undecided: dict[ToolCall, ReviewConfig]
-) -> Interrupted:
-    """Stop for the approvals that are still open, and for what early tools wait for."""
-    raised = [result.interrupt for result in results.values() if result.interrupt is not None]
-    waiting = (*raised, approval_request(turn, undecided))
-    return stop_for(turn, waiting[0] if len(waiting) == 1 else MultipleInterrupts(waiting))
+    return stop_for_approval(turn, undecided) if undecided else turn
 
 
 def _paused(turn: Turn, suspended: list[Suspended]) -> Paused:

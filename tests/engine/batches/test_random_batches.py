@@ -519,7 +519,8 @@ class Play:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     data=st.data(),
-    batch=st.lists(st.sampled_from(KINDS), min_size=1, max_size=6),
+    batch=st.lists(st.sampled_from(KINDS), min_size=1, max_size=6)
+    | st.lists(st.sampled_from(("gated", "two", "again")), min_size=1, max_size=4),
     early=st.booleans(),
 )
 def test_any_batch_ends_as_it_was_decided(
