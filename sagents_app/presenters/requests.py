@@ -25,11 +25,15 @@ class Request:
     """The name of its template in `interrupts/`."""
     is_owner: bool
     """Whether the viewer owns the conversation."""
+    may_dismiss: bool = False
+    """Whether the viewer may dismiss a halt: the owner, or an operator."""
     form: DecisionForm | None = None
     """Set where the viewer may decide."""
     title: str = ""
     """What is asked, in a few words."""
     arguments: tuple[Argument, ...] = ()
+    summary: str = ""
+    """The arguments in one line."""
     path: str = ""
     """The agents from the outermost in, where a sub-agent asks."""
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -97,11 +101,14 @@ def present_requests(
     if not shown:
         return []
     reviewable = Interrupt.objects.reviewable_by(user).filter(pk__in=[row.pk for row in shown])
+    is_owner = conversation.owner_id == user.pk
+    may_dismiss = is_owner or user.has_perm("sagents_app.operate_conversation")
     decidable = set(reviewable.values_list("pk", flat=True))
     return [
         _present(
             row,
-            is_owner=conversation.owner_id == user.pk,
+            is_owner=is_owner,
+            may_dismiss=may_dismiss,
             form=((refused or {}).get(str(row.pk)) or decision_form(row))
             if row.pk in decidable
             else None,
@@ -110,14 +117,19 @@ def present_requests(
     ]
 
 
-def _present(row: Interrupt, *, is_owner: bool, form: DecisionForm | None) -> Request:
+def _present(
+    row: Interrupt, *, is_owner: bool, may_dismiss: bool, form: DecisionForm | None
+) -> Request:
+    arguments = canonical.parse(row.arguments)
     return Request(
         interrupt=row,
         kind=row.kind if row.kind in KINDS else "unknown",
         is_owner=is_owner,
+        may_dismiss=may_dismiss,
         form=form,
         title=str(row),
-        arguments=values.show_arguments(canonical.parse(row.arguments)),
+        arguments=values.show_arguments(arguments),
+        summary=values.summary(arguments),
         path=" → ".join(map(str, row.path)) if len(row.path) > 1 else "",
         payload=row.payload,
     )

@@ -30,6 +30,8 @@ class State:
     """idle, starting, no_worker, working, stopping, waiting, halted, paused, cancelled or error."""
     label: str
     is_owner: bool
+    may_steer: bool = False
+    """Whether the viewer may stop it, or let it try again: the owner, or an operator."""
     requests: tuple[Request, ...] = ()
     reason: str = ""
     """Why it is paused."""
@@ -66,6 +68,7 @@ def present_state(
         phase=phase,
         label=_label(phase, asked, is_owner=is_owner),
         is_owner=is_owner,
+        may_steer=is_owner or user.has_perm("sagents_app.operate_conversation"),
         requests=asked,
         reason=run.cause if run is not None and phase == "paused" else "",
     )

@@ -137,7 +137,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self._send({"type": "error", "conversation": conversation, "error": told})
 
     async def _send(self, frame: dict[str, Any]) -> None:
-        await self.send(json.dumps(frame))
+        text = json.dumps(frame)
+        try:
+            await self.send(text)
+        except Exception:  # servers name a page that is gone differently
+            logger.debug("a page is gone before it was told", exc_info=True)
 
 
 def _uuid(text: str) -> UUID | None:

@@ -153,15 +153,15 @@ def test_a_message_while_the_agent_works_is_queued_and_answered(site: Site) -> N
     say(page, "slow please")
     expect(page.locator("#stream-text")).to_contain_text("word3")
     say(page, "one more thing")
-    expect(page.locator(".user_text.queued")).to_contain_text("one more thing")
+    expect(page.locator(".user_text.is-queued")).to_contain_text("one more thing")
     say(page, "never mind")
-    expect(page.locator(".user_text.queued")).to_have_count(2)
-    page.locator(".queued", has_text="never mind").get_by_role("button", name="Take back").click()
-    expect(page.locator(".user_text.withdrawn")).to_contain_text("never mind")
+    expect(page.locator(".user_text.is-queued")).to_have_count(2)
+    page.locator(".is-queued", has_text="never mind").get_by_role("button", name="Take back").click()
+    expect(page.locator(".user_text.is-withdrawn")).to_contain_text("never mind")
     expect(page.locator(".assistant_text").last).to_contain_text(
         "You said: one more thing", timeout=20_000
     )
-    expect(page.locator(".queued")).to_have_count(0)
+    expect(page.locator(".is-queued")).to_have_count(0)
 
 
 def test_scrolled_up_readers_stay_where_they_are(site: Site) -> None:

@@ -208,3 +208,14 @@ def test_a_conversation_of_an_agent_that_is_gone_can_still_be_read(owner, script
     conversation = world.chat(scripted("hi"), owner)
     Conversation.objects.filter(pk=conversation.pk).update(agent_name="gone")
     assert login(owner).get(conversation.get_absolute_url()).status_code == 200
+
+
+def test_an_operator_may_stop_and_retry_but_not_write(owner, scripted):
+    conversation = world.begin(scripted("hi"), owner)
+    client = login(world.operator())
+    page = text(client.get(conversation.get_absolute_url()))
+    assert "/cancellation/" in page
+    assert 'id="composer"' not in page
+    assert "/cancellation/" not in text(
+        login(world.person("eve", "view_conversation")).get(conversation.get_absolute_url())
+    )

@@ -84,6 +84,7 @@ function streaming(element) {
   const call = document.getElementById("stream-call");
   let length = [...text.textContent].length;
   let isWhole = true;
+  let ended = null;
 
   function set(stream) {
     element.dataset.stream = stream?.stream ?? "";
@@ -100,11 +101,13 @@ function streaming(element) {
     if (event.type === "deltas") append(event);
     else if (event.type === "tool_call_identified") announceCall(event);
     else if (event.type === "stream_ended") {
+      ended = event.stream;
       if (event.stream === element.dataset.stream) set(null);
     } else if (event.type === "status_changed" && event.status !== "running") set(null);
   }
 
   function append({ stream, offset, text: more, thinking: thought }) {
+    if (stream === ended) return;
     if (stream !== element.dataset.stream) set({ stream });
     const points = [...(more ?? "")];
     if (offset > length) isWhole = false;
