@@ -44,6 +44,8 @@ _BY_NAME: Mapping[str, type[ModelError]] = {
     "content_filter": ContentFiltered,
     "content_policy_violation": ContentFiltered,
     "responsibleaipolicyviolation": ContentFiltered,  # Azure
+    "image_content_policy_violation": ContentFiltered,
+    "bio_policy": ContentFiltered,
     "insufficient_quota": AuthenticationFailed,  # OpenAI's 429 that no waiting helps
     "api_key_invalid": AuthenticationFailed,  # Google's 400
     "billing_error": AuthenticationFailed,
@@ -73,7 +75,6 @@ _BY_NAME_IN_STREAM: Mapping[str, type[ModelError]] = {
     "invalid_argument": BadRequest,
     "not_found_error": BadRequest,
     "model_not_found": BadRequest,
-    "invalid_prompt": BadRequest,
 }
 _TOO_LONG = re.compile(
     r"maximum context|context[ _-]?(?:length|window|size)|prompt is too long|input is too long"
@@ -207,11 +208,16 @@ def _kind(said: Said, status: int | None) -> type[ModelError]:
         if _FILTERED.search(said.words) and (status is None or status < 500):
             return ContentFiltered
     if status is None:
-        named = (_BY_NAME_IN_STREAM[name] for name in said.names if name in _BY_NAME_IN_STREAM)
-        return next(named, StreamDied)
+        return next(filter(None, map(_in_stream, said.names)), StreamDied)
     if status == 408:
         return ModelTimeout
     return _BY_STATUS.get(status) or (Overloaded if status >= 500 else BadRequest)
+
+
+def _in_stream(name: str) -> type[ModelError] | None:
+    if name.startswith("invalid_") or name.endswith("_not_found"):
+        return _BY_NAME_IN_STREAM.get(name, BadRequest)
+    return _BY_NAME_IN_STREAM.get(name)
 
 
 def _of_text(text: str) -> str:

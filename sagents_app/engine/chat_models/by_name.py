@@ -17,6 +17,7 @@ from sagents_app.engine.chat_models.anthropic import AnthropicChat, MessagesOpti
 from sagents_app.engine.chat_models.connection import HttpOptions
 from sagents_app.engine.chat_models.google import GeminiOptions, GoogleChat
 from sagents_app.engine.chat_models.openai import ChatOptions, OpenAIChat
+from sagents_app.engine.chat_models.openai_responses import OpenAIResponses, ResponsesOptions
 from sagents_app.engine.errors import Misconfigured
 
 VARIABLE = "SAGENTS_MODEL"
@@ -44,6 +45,12 @@ PROVIDERS: Mapping[str, Provider] = {
         key=("OPENAI_API_KEY",),
         base_url="OPENAI_BASE_URL",
     ),
+    "openai-responses": Provider(
+        make=OpenAIResponses,
+        options=ResponsesOptions,
+        key=("OPENAI_API_KEY",),
+        base_url="OPENAI_BASE_URL",
+    ),
     "anthropic": Provider(
         make=AnthropicChat,
         options=MessagesOptions,
@@ -57,7 +64,6 @@ PROVIDERS: Mapping[str, Provider] = {
         base_url="GOOGLE_GEMINI_BASE_URL",
     ),
 }
-RESERVED = ("openai-responses",)
 
 
 def models_from_names(names: str, environ: Mapping[str, str]) -> list[ChatModel]:
@@ -123,8 +129,6 @@ def _given(query: str, *, of: str) -> dict[str, str]:
 
 
 def _unknown(of: str, provider_name: str, model_name: str) -> str:
-    if provider_name in RESERVED:
-        return f"{of}: the provider {provider_name!r} is not built in yet"
     known = ", ".join(f"{name}:" for name in PROVIDERS)
     if provider_name not in PROVIDERS:
         return f"{of}: a model is named provider:model, and the known providers are {known}"

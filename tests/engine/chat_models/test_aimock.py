@@ -24,6 +24,7 @@ from sagents_app.engine.chat_models.anthropic import AnthropicChat
 from sagents_app.engine.chat_models.connection import HttpOptions
 from sagents_app.engine.chat_models.google import GoogleChat
 from sagents_app.engine.chat_models.openai import OpenAIChat
+from sagents_app.engine.chat_models.openai_responses import OpenAIResponses
 from sagents_app.engine.deltas import TextDelta, ToolCallDelta
 from sagents_app.engine.errors import ConnectionFailed, ModelError, ProtocolError, StreamDied
 from sagents_app.engine.middlewares import HumanInTheLoop
@@ -54,6 +55,10 @@ class Provider:
 
 PROVIDERS = [
     Provider("openai", lambda url, http: OpenAIChat("gpt-4o", base_url=f"{url}/v1", http=http)),
+    Provider(
+        "openai-responses",
+        lambda url, http: OpenAIResponses("gpt-5", base_url=f"{url}/v1", http=http),
+    ),
     Provider("anthropic", lambda url, http: AnthropicChat("claude", base_url=url, http=http)),
     Provider("google", lambda url, http: GoogleChat("gemini-3-pro", base_url=url, http=http)),
 ]

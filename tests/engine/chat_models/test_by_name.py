@@ -85,8 +85,11 @@ class Case:
 
 
 CASES = [
-    Case("gpt-5", "provider:model, and the known providers are openai:, anthropic:, google:"),
-    Case("acme:m", "the known providers are openai:, anthropic:, google:"),
+    Case(
+        "gpt-5",
+        "a model is named provider:model, and the known providers are openai:",
+    ),
+    Case("acme:m", "the known providers are openai:, openai-responses:, anthropic:, google:"),
     Case("openai:", "the model's name is missing behind 'openai:'"),
     Case("openai:a,,openai:b", "the known providers are"),
     Case("openai:m", "needs a key: OPENAI_API_KEY is not set", {}),
@@ -112,7 +115,19 @@ def test_a_value_that_cannot_be_used_is_refused_by_name(case: Case) -> None:
     assert "made-up" not in str(caught.value)
 
 
-@pytest.mark.parametrize("provider", ["openai-responses"])
-def test_a_reserved_provider_says_that_it_is_not_built_in_yet(provider: str) -> None:
-    with pytest.raises(Misconfigured, match="not built in yet"):
-        model_from_name(f"{provider}:m", KEY)
+@pytest.mark.parametrize(
+    ("name", "environ"),
+    [
+        ("openai:m", {"OPENAI_API_KEY": "k"}),
+        ("openai-responses:m", {"OPENAI_API_KEY": "k"}),
+        ("anthropic:m", {"ANTHROPIC_API_KEY": "k"}),
+        ("google:m", {"GEMINI_API_KEY": "k"}),
+        ("google:m", {"GOOGLE_API_KEY": "k"}),
+    ],
+)
+def test_each_provider_has_its_own_key(name: str, environ: dict[str, str]) -> None:
+    (model,) = models_from_names(name, environ)
+    assert model.name == name
+    assert key_of(model) == "k"
+    with pytest.raises(Misconfigured, match="needs a key"):
+        models_from_names(name, {})
