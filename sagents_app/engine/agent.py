@@ -328,8 +328,8 @@ class Agent:
         turn = self._turn(state, options)
         watcher: asyncio.Task[None] | None = None
         if options.should_cancel is not None:
-            turn.drive.cancel_signal = asyncio.get_running_loop().create_future()
-            watcher = asyncio.create_task(watch_cancel(turn))
+            signal = turn.drive.cancel_signal = asyncio.get_running_loop().create_future()
+            watcher = asyncio.create_task(watch_cancel(options.should_cancel, signal))
         try:
             return await self._run(turn, settled)
         except CutOff:
@@ -357,8 +357,6 @@ class Agent:
     async def _begin(self, turn: Turn, settled: Interrupt | None) -> Turn | Outcome:
         """Prepare a new turn, or give the accepted replies to whoever waits for them."""
         left = await propagate_state(turn)  # by a turn that was cancelled, or that crashed
-        if not isinstance(left, Turn):
-            return left
         if settled is not None and resume.raised_by_no_call(settled):
             return await resume.settle_own(left, settled)
         if left.state.decisions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, assert_never
 
 from sagents_app.engine.agent import Agent
 from sagents_app.engine.chat_model import ChatModel
@@ -187,6 +187,8 @@ def _answer(outcome: Outcome, kind: SubAgent, path: tuple[str, ...], call_id: st
             raise error  # the host's journal or observer, which is the parent's too
         case Failed(error=error):
             raise ToolError(f"Task {kind.name!r} failed ({error.type}): {error}")
+        case _:
+            assert_never(outcome)
 
 
 def _completed(state: AgentState, result: ToolResult | None, kind: SubAgent) -> ToolOutput:

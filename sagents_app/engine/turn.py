@@ -340,11 +340,10 @@ async def _delegate(
     )
 
 
-async def watch_cancel(turn: Turn) -> None:
+async def watch_cancel(should_cancel: Callable[[], bool], signal: asyncio.Future[None]) -> None:
     """Ask `should_cancel` until it says yes, then wake whatever the turn is waiting for."""
-    asked, signal = turn.options.should_cancel, turn.drive.cancel_signal
-    while asked is not None and signal is not None and not signal.done():
-        if asked():
+    while True:
+        if should_cancel():
             signal.set_result(None)
             return
         await asyncio.sleep(CANCEL_POLL)

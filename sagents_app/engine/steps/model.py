@@ -99,21 +99,22 @@ async def _after_model(turn: Turn) -> Turn | Outcome:
 async def _stream(turn: Turn, request: ModelRequest, folded: Accumulator) -> ChatModel:
     """Fold the reply of the first model that answers; deltas of a failed one are void."""
     attempts: list[tuple[str, ModelError]] = []
-    models = turn.setup.models
-    for model in models:
-        if attempts and turn.setup.before_fallback is not None:
-            await settle(turn.setup.before_fallback(model, request))
+    for model in turn.setup.models:
+        if attempts:
+            await _restart(turn, folded)
+            if turn.setup.before_fallback is not None:
+                await settle(turn.setup.before_fallback(model, request))
         try:
             await _stream_one(turn, model, request, folded)
         except ModelError as error:
             attempts.append((model.name, error))
             await turn.emit(CallFailed(model.name, error))
-            if model is models[-1]:
-                raise (error if len(attempts) == 1 else ModelsExhausted(tuple(attempts))) from error
-            await _restart(turn, folded)
         else:
             return model
-    raise ProtocolError("the agent has no model")
+    last = attempts[-1][1]
+    if len(attempts) == 1:
+        raise last
+    raise ModelsExhausted(tuple(attempts)) from last
 
 
 async def _stream_one(

@@ -17,7 +17,7 @@ from sagents_app.engine.turn import Turn, last_batch_results
 TOOLS_MAY_CHANGE = frozenset({"todos", "metadata", "sub_agents"})
 
 
-async def propagate_state(turn: Turn) -> Turn | Outcome:
+async def propagate_state(turn: Turn) -> Turn:
     """Apply the state changes of the last batch's results, in call order, each exactly once.
 
     Messages among them are material for the model's next call, like an expansion. Also looks

@@ -84,7 +84,7 @@ async def execute_tools(turn: Turn) -> Turn | Outcome:
     turn = await _settled(turn, assistant.tool_calls, results)
     if cut_off:
         settled = await propagate_state(turn)
-        return Cancelled(ended(settled.state)) if isinstance(settled, Turn) else settled
+        return Cancelled(ended(settled.state))
     suspended = [stop for stop in stops if isinstance(stop, Suspended)]
     if suspended:
         return _paused(turn, suspended)
