@@ -12,22 +12,17 @@ import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent
+from httpx_sse import EventSource
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential, wait_random
 
+from sagents_app.engine.chat_models._answer import Decoder, Texts, counted, fed
 from sagents_app.engine.chat_models._refusals import masked, read, refusal, shortened
 from sagents_app.engine.chat_models.connection import Endpoint, HttpOptions
-from sagents_app.engine.deltas import (
-    AttemptFailed,
-    Delta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-)
+from sagents_app.engine.deltas import AttemptFailed, Delta
 from sagents_app.engine.errors import (
     BadRequest,
     ConnectionFailed,
@@ -48,44 +43,6 @@ PHASES: Mapping[type[httpx.TimeoutException], str] = {
     httpx.PoolTimeout: "pool",
 }
 HTTPX_ERRORS = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, httpx.CookieConflict)
-
-
-class Decoder(Protocol):
-    """Makes deltas of one answer of a provider; pure."""
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the reply is whole, though more may follow, such as its usage."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the closing mark has come; nothing after it counts."""
-        ...
-
-    def feed(self, event: str, data: str) -> Sequence[Delta]:
-        """Return what one event of the stream adds.
-
-        Raises:
-            ModelError: the event is an error, or not what the protocol promises.
-        """
-        ...
-
-    def whole(self, body: Any) -> Sequence[Delta]:
-        """Return what a JSON answer holds, from a server that does not stream.
-
-        Raises:
-            ModelError: as `feed`.
-        """
-        ...
-
-    def end(self) -> Sequence[Delta]:
-        """Return the closing deltas, the last one a `FinishDelta`.
-
-        Raises:
-            StreamDied: the answer ended in the middle.
-        """
-        ...
 
 
 async def stream_reply(
@@ -188,17 +145,18 @@ async def _decoded(
 ) -> AsyncGenerator[Sequence[Delta]]:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.endswith("json"):
-        yield _counted(decoder.whole(await _json(endpoint, response)), 0, endpoint.http)[0]
+        yield counted(decoder.whole(await _json(endpoint, response)), 0, endpoint.http)[0]
         yield decoder.end()
         return
-    texts = _Texts(response, endpoint.http.max_reply_bytes)
+    response.encoding = "utf-8"  # an event stream is nothing else
+    texts = Texts(response.aiter_text(), endpoint.http.max_reply_bytes)
     chars = 0
     async with aclosing(EventSource(cast(httpx.Response, texts)).aiter_sse()) as events:
         try:
             async for event in events:
                 if not event.data:
                     continue
-                deltas, chars = _counted(_fed(decoder, event, texts), chars, endpoint.http)
+                deltas, chars = counted(fed(decoder, event, texts), chars, endpoint.http)
                 if deltas:
                     yield deltas
                 if decoder.is_closed:
@@ -216,55 +174,6 @@ async def _decoded(
             async with asyncio.timeout(LONGEST_DRAIN):
                 async for _ in events:
                     pass
-
-
-class _Texts:
-    """An answer as `EventSource` reads it: bounded, and an event stream whatever it calls itself.
-
-    Servers and proxies exist that send events as `text/plain`; whether it is a stream is seen from
-    what it says.
-    """
-
-    headers = {"content-type": "text/event-stream"}  # noqa: RUF012  # the part of a response's
-
-    def __init__(self, response: httpx.Response, longest: int) -> None:
-        self._response = response
-        self._longest = longest
-        self.head = ""
-        """The beginning, to be told where it is no stream."""
-        self.has_ended = False
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it began as an event stream does."""
-        return self.head.lstrip("\ufeff\r\n").startswith(("data:", "event:", "id:", "retry:", ":"))
-
-    async def aiter_text(self) -> AsyncGenerator[str]:
-        """Yield the texts as they come.
-
-        Raises:
-            ProtocolError: they are more than the bound.
-        """
-        self._response.encoding = "utf-8"  # an event stream is nothing else
-        length = 0
-        async for text in self._response.aiter_text():
-            length += len(text)
-            if length > self._longest:
-                raise ProtocolError(f"the reply is longer than {self._longest} bytes")
-            if len(self.head) < 1000:
-                self.head += text[:1000]
-            yield text
-        self.has_ended = True
-        yield "\n\n"  # some servers leave the last event open
-
-
-def _fed(decoder: Decoder, event: ServerSentEvent, texts: _Texts) -> Sequence[Delta]:
-    try:
-        return decoder.feed(event.event, event.data)
-    except ProtocolError as error:
-        if texts.has_ended:
-            raise StreamDied(f"the reply ended inside an event ({error})") from None
-        raise
 
 
 @asynccontextmanager
@@ -286,7 +195,7 @@ async def _posted(endpoint: Endpoint, content: bytes) -> AsyncIterator[httpx.Res
             **endpoint.headers,
         },
     )
-    response = await client.send(request, stream=True, auth=_auth(endpoint))
+    response = await client.send(request, stream=True, auth=_KeyAuth(endpoint))
     try:
         if response.status_code != 200:
             raise await _refused(endpoint, response)
@@ -355,22 +264,6 @@ async def _json(endpoint: Endpoint, response: httpx.Response) -> Any:
         raise ProtocolError("the reply says that it is JSON, and is not") from None
 
 
-def _counted(
-    deltas: Sequence[Delta], chars: int, options: HttpOptions
-) -> tuple[Sequence[Delta], int]:
-    for delta in deltas:
-        match delta:
-            case TextDelta() | ThinkingDelta():
-                chars += len(delta.text)
-            case ToolCallDelta(arguments=str() as arguments):
-                chars += len(arguments)
-            case _:
-                pass
-    if chars > options.max_reply_chars:
-        raise ProtocolError(f"the reply holds more than {options.max_reply_chars} characters")
-    return deltas, chars
-
-
 def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -407,10 +300,6 @@ class _KeyAuth(httpx.Auth):
         if endpoint.key is not None:
             request.headers[endpoint.key_header] = endpoint.key_prefix + endpoint.key.reveal()
         yield request
-
-
-def _auth(endpoint: Endpoint) -> httpx.Auth:
-    return _KeyAuth(endpoint)
 
 
 _clients: dict[tuple[asyncio.AbstractEventLoop, HttpOptions], httpx.AsyncClient] = {}

@@ -5,6 +5,7 @@ What goes over the connection is `_http.py`'s.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from sagents_app.engine.errors import Misconfigured
 
 MEGABYTE = 1024 * 1024
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class Secret:
@@ -83,13 +85,26 @@ class Endpoint:
     key: Secret | None = None
     key_header: str = "Authorization"
     key_prefix: str = "Bearer "
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers of each call."""
     http: HttpOptions = HttpOptions()
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no text may hold."""
-        return (self.key.reveal(),) if self.key else ()
+        own = (self.key.reveal(),) if self.key else ()
+        return (*own, *(v for name, v in self.headers.items() if _SECRET_HEADER.search(name)))
+
+
+def checked_name(name: str) -> str:
+    """Return a model's name, as its provider knows it.
+
+    Raises:
+        Misconfigured: it is no text, or empty.
+    """
+    if not (isinstance(name, str) and name.strip()):
+        raise Misconfigured(f"a model's name is a text, got {name!r}")
+    return name
 
 
 def checked_key(api_key: str | None, *, of: str) -> Secret | None:
@@ -132,3 +147,10 @@ def joined(base_url: str, path: str, *, query: str = "") -> str:
     parts = urlsplit(base_url)
     queries = "&".join(filter(None, (parts.query, query)))
     return urlunsplit(parts._replace(path=f"{parts.path}{path}", query=queries))
+
+
+async def close_connections() -> None:
+    """Close what the models keep open on the running loop, before it ends."""
+    from sagents_app.engine.chat_models import _http  # httpx is imported by those that call
+
+    await _http.close_clients()

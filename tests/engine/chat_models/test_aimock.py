@@ -19,7 +19,7 @@ from sagents_app.engine import (
     Reject,
     tool,
 )
-from sagents_app.engine.chat_models import _http
+from sagents_app.engine.chat_models import connection
 from sagents_app.engine.chat_models.anthropic import AnthropicChat
 from sagents_app.engine.chat_models.connection import HttpOptions
 from sagents_app.engine.chat_models.google import GoogleChat
@@ -81,7 +81,7 @@ def server() -> Iterator[AIMockServer]:
 async def model(request: Any, server: AIMockServer) -> AsyncIterator[Any]:
     server.reset()
     yield request.param.make(server.url, HttpOptions(first_wait=0.0))
-    await _http.close_clients()
+    await connection.close_connections()
 
 
 def weather(city: str = "Paris") -> dict[str, Any]:
@@ -199,7 +199,7 @@ async def test_a_server_that_is_down_fails_the_turn(provider: Provider) -> None:
     url = f"http://127.0.0.1:{programs.free_port()}"
     model = provider.make(url, HttpOptions(first_wait=0.0))
     outcome = await Agent(model=model).execute(asked())
-    await _http.close_clients()
+    await connection.close_connections()
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, ConnectionFailed)
     assert [message.role for message in outcome.state.messages] == ["user"]

@@ -5,11 +5,10 @@ The form is that of https://platform.claude.com/docs/en/build-with-claude/stream
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from sagents_app.engine.chat_models import _refusals
+from sagents_app.engine.chat_models import _refusals, _wire
 from sagents_app.engine.chat_models.anthropic.encode import PROVIDER
 from sagents_app.engine.deltas import (
     Delta,
@@ -54,11 +53,7 @@ class MessagesDecoder:
             ModelError: an error of the provider inside its stream.
             ProtocolError: it is no event of a message.
         """
-        try:
-            given = json.loads(data)
-        except (ValueError, RecursionError):
-            told = _refusals.masked(_refusals.shortened(data, 200), self._secrets)
-            raise ProtocolError(f"expected a JSON event, got {told!r}") from None
+        given = _wire.parsed(data, secrets=self._secrets)
         if not isinstance(given, Mapping):
             raise ProtocolError(f"expected an event, got {type(given).__name__}")
         return list(self._event(str(given.get("type") or event), given))
@@ -79,7 +74,7 @@ class MessagesDecoder:
         deltas = [
             delta
             for index, block in enumerate(body["content"])
-            for delta in self._block(index, _mapping(block))
+            for delta in self._block(index, _wire.mapping(block))
         ]
         self._stop(body)
         return [*deltas, *self._used(body.get("usage"))]
@@ -104,14 +99,14 @@ class MessagesDecoder:
                 raise _refusals.refusal(event, secrets=self._secrets)
             case "message_start":
                 self._has_begun = True
-                yield from self._used(_mapping(event.get("message")).get("usage"))
+                yield from self._used(_wire.mapping(event.get("message")).get("usage"))
             case "content_block_start":
                 self._has_begun = True
-                yield from self._block(_index(event), _mapping(event.get("content_block")))
+                yield from self._block(_index(event), _wire.mapping(event.get("content_block")))
             case "content_block_delta":
-                yield from self._delta(_index(event), _mapping(event.get("delta")))
+                yield from self._delta(_index(event), _wire.mapping(event.get("delta")))
             case "message_delta":
-                self._stop(_mapping(event.get("delta")))
+                self._stop(_wire.mapping(event.get("delta")))
                 yield from self._used(event.get("usage"))
             case "message_stop":
                 self.is_closed = True
@@ -125,20 +120,20 @@ class MessagesDecoder:
                 yield from _some_text(index, block.get("text"))
             case "thinking":
                 yield ThinkingDelta(
-                    text=_string(block.get("thinking")),
-                    signature=_string(block.get("signature")),
+                    text=_wire.string(block.get("thinking")),
+                    signature=_wire.string(block.get("signature")),
                     index=index,
                     provider=PROVIDER,
                 )
             case "redacted_thinking":
-                redacted = _string(block.get("data"))
+                redacted = _wire.string(block.get("data"))
                 yield ThinkingDelta(redacted=redacted, index=index, provider=PROVIDER)
             case "tool_use":
                 given = block.get("input")
                 yield ToolCallDelta(
                     index=index,
-                    call_id=_string(block.get("id")) or None,
-                    name=_string(block.get("name")),
+                    call_id=_wire.string(block.get("id")) or None,
+                    name=_wire.string(block.get("name")),
                     arguments=given if isinstance(given, Mapping) and given else "",
                 )
             case _:
@@ -149,13 +144,13 @@ class MessagesDecoder:
             case "text_delta":
                 yield from _some_text(index, delta.get("text"))
             case "thinking_delta":
-                text = _string(delta.get("thinking"))
+                text = _wire.string(delta.get("thinking"))
                 yield ThinkingDelta(text=text, index=index, provider=PROVIDER)
             case "signature_delta":
-                signature = _string(delta.get("signature"))
+                signature = _wire.string(delta.get("signature"))
                 yield ThinkingDelta(signature=signature, index=index, provider=PROVIDER)
             case "input_json_delta":
-                yield ToolCallDelta(index=index, arguments=_string(delta.get("partial_json")))
+                yield ToolCallDelta(index=index, arguments=_wire.string(delta.get("partial_json")))
             case _:
                 pass
 
@@ -180,38 +175,26 @@ class MessagesDecoder:
 
 def token_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Return the usage; what is read from or written to the cache is counted apart by the API."""
-    cached = _count(usage, "cache_read_input_tokens")
-    written = _count(usage, "output_tokens")
+    cached = _wire.count(usage, "cache_read_input_tokens")
+    written = _wire.count(usage, "output_tokens")
     return TokenUsage(
-        input_tokens=_count(usage, "input_tokens")
-        + _count(usage, "cache_creation_input_tokens")
+        input_tokens=_wire.count(usage, "input_tokens")
+        + _wire.count(usage, "cache_creation_input_tokens")
         + cached,
         output_tokens=written,
         cached_tokens=cached,
         reasoning_tokens=min(
-            written, _count(_mapping(usage.get("output_tokens_details")), "thinking_tokens")
+            written,
+            _wire.count(_wire.mapping(usage.get("output_tokens_details")), "thinking_tokens"),
         ),
     )
 
 
 def _some_text(index: int, text: Any) -> Iterator[Delta]:
-    if text := _string(text):
+    if text := _wire.string(text):
         yield TextDelta(text, index)
 
 
 def _index(event: Mapping[str, Any]) -> int:
     index = event.get("index")
     return index if isinstance(index, int) else 0
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -33,9 +33,7 @@ class AnthropicChat:
         http: connection.HttpOptions | None = None,
         **options: Any,
     ) -> None:
-        if not (isinstance(model_name, str) and model_name.strip()):
-            raise Misconfigured(f"a model's name is a text, got {model_name!r}")
-        self.name = f"anthropic:{model_name}"
+        self.name = f"anthropic:{connection.checked_name(model_name)}"
         self.base_url = connection.checked_url(base_url, of=self.name).removesuffix("/v1")
         self.options = _options.checked(MessagesOptions, options, of=self.name)
         _check_budget(self.options, of=self.name)

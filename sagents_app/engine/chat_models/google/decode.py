@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from sagents_app.engine.chat_models import _refusals
+from sagents_app.engine.chat_models import _refusals, _wire
 from sagents_app.engine.chat_models.google.encode import OF_CALL, PROVIDER
 from sagents_app.engine.deltas import (
     Delta,
@@ -69,11 +69,7 @@ class GeminiDecoder:
             ModelError: an error of the provider inside its stream, or a prompt that it blocked.
             ProtocolError: it is no chunk of a reply.
         """
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            told = _refusals.masked(_refusals.shortened(data, 200), self._secrets)
-            raise ProtocolError(f"expected a JSON chunk, got {told!r}") from None
+        chunk = _wire.parsed(data, secrets=self._secrets)
         return list(self._chunk(chunk))
 
     def whole(self, body: Any) -> Sequence[Delta]:
@@ -116,7 +112,7 @@ class GeminiDecoder:
             raise ProtocolError(f"expected a chunk, got {type(chunk).__name__}")
         if chunk.get("error"):
             raise _refusals.refusal(chunk, secrets=self._secrets)
-        feedback = _mapping(chunk.get("promptFeedback"))
+        feedback = _wire.mapping(chunk.get("promptFeedback"))
         if feedback.get("blockReason"):
             told = feedback.get("blockReasonMessage") or feedback["blockReason"]
             raise ContentFiltered(f"the prompt was blocked: {_refusals.shortened(str(told))}")
@@ -130,7 +126,7 @@ class GeminiDecoder:
 
     def _candidate(self, candidate: Mapping[str, Any]) -> Iterator[Delta]:
         self._has_candidate = True
-        parts = _mapping(candidate.get("content")).get("parts")
+        parts = _wire.mapping(candidate.get("content")).get("parts")
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, Mapping):
                 yield from self._part(part)
@@ -176,8 +172,8 @@ class GeminiDecoder:
         self._calls += 1
         return ToolCallDelta(
             index=index,
-            call_id=_string(call.get("id")) or None,
-            name=_string(call.get("name")),
+            call_id=_wire.string(call.get("id")) or None,
+            name=_wire.string(call.get("name")),
             arguments=given if isinstance(given, Mapping) else json.dumps(given or {}),
         )
 
@@ -193,25 +189,12 @@ class GeminiDecoder:
 
 def token_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Return the usage; thoughts are counted apart from the answer by the API."""
-    thoughts = _count(usage, "thoughtsTokenCount")
-    cached = _count(usage, "cachedContentTokenCount")
-    read = _count(usage, "promptTokenCount") + _count(usage, "toolUsePromptTokenCount")
+    thoughts = _wire.count(usage, "thoughtsTokenCount")
+    cached = _wire.count(usage, "cachedContentTokenCount")
+    read = _wire.count(usage, "promptTokenCount") + _wire.count(usage, "toolUsePromptTokenCount")
     return TokenUsage(
         input_tokens=max(read, cached),
-        output_tokens=_count(usage, "candidatesTokenCount") + thoughts,
+        output_tokens=_wire.count(usage, "candidatesTokenCount") + thoughts,
         cached_tokens=cached,
         reasoning_tokens=thoughts,
     )
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -13,7 +13,6 @@ from sagents_app.engine.chat_models import _http, _options, connection
 from sagents_app.engine.chat_models.google import decode, encode
 from sagents_app.engine.chat_models.google.options import GeminiOptions
 from sagents_app.engine.deltas import Delta
-from sagents_app.engine.errors import Misconfigured
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 _BEFORE_GEMINI_3 = re.compile(r"(?:models/)?gemini-(?:1|2)\b")
@@ -35,9 +34,7 @@ class GoogleChat:
         http: connection.HttpOptions | None = None,
         **options: Any,
     ) -> None:
-        if not (isinstance(model_name, str) and model_name.strip()):
-            raise Misconfigured(f"a model's name is a text, got {model_name!r}")
-        self.name = f"google:{model_name}"
+        self.name = f"google:{connection.checked_name(model_name)}"
         self.base_url = connection.checked_url(base_url, of=self.name).removesuffix("/v1beta")
         self.options = _options.checked(GeminiOptions, options, of=self.name)
         self._signs_calls = _BEFORE_GEMINI_3.match(model_name) is None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from sagents_app.engine import canonical
-from sagents_app.engine.chat_models import _refusals
+from sagents_app.engine.chat_models import _refusals, _wire
 from sagents_app.engine.chat_models.openai.encode import PROVIDER
 from sagents_app.engine.deltas import (
     Delta,
@@ -97,11 +97,7 @@ class ChatDecoder:
         if data.strip() == DONE:
             self.is_closed = True
             return ()
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            told = _refusals.masked(_refusals.shortened(data, 200), self._secrets)
-            raise ProtocolError(f"expected a JSON chunk, got {told!r}") from None
+        chunk = _wire.parsed(data, secrets=self._secrets)
         if event == "error":
             raise _refusals.refusal(chunk, secrets=self._secrets)
         return self._chunk(chunk)
@@ -270,19 +266,23 @@ class ChatDecoder:
 
 def token_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Return the usage that a server reports, whatever it calls its parts."""
-    details_in = _mapping(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
-    details_out = _mapping(
+    details_in = _wire.mapping(
+        usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    )
+    details_out = _wire.mapping(
         usage.get("completion_tokens_details") or usage.get("output_tokens_details")
     )
-    read = _count(usage, "prompt_tokens", "input_tokens")
-    written = _count(usage, "completion_tokens", "output_tokens")
-    reasoning = _count(details_out, "reasoning_tokens") or _count(usage, "reasoning_tokens")
-    if reasoning and _count(usage, "total_tokens") == read + written + reasoning:
+    read = _wire.count(usage, "prompt_tokens", "input_tokens")
+    written = _wire.count(usage, "completion_tokens", "output_tokens")
+    reasoning = _wire.count(details_out, "reasoning_tokens") or _wire.count(
+        usage, "reasoning_tokens"
+    )
+    if reasoning and _wire.count(usage, "total_tokens") == read + written + reasoning:
         written += reasoning  # xAI counts reasoning apart from the completion
     cached = (
-        _count(details_in, "cached_tokens")
-        or _count(usage, "prompt_cache_hit_tokens")  # DeepSeek
-        or _count(usage, "cached_tokens")  # Moonshot
+        _wire.count(details_in, "cached_tokens")
+        or _wire.count(usage, "prompt_cache_hit_tokens")  # DeepSeek
+        or _wire.count(usage, "cached_tokens")  # Moonshot
     )
     return TokenUsage(
         input_tokens=max(read, cached),
@@ -337,15 +337,3 @@ def _joined(value: Any) -> str:
         return value
     parts = value if isinstance(value, list) else ()
     return "".join(_joined(part.get("text")) for part in parts if isinstance(part, Mapping))
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(usage: Mapping[str, Any], *names: str) -> int:
-    for name in names:
-        value = usage.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15:
-            return int(value)
-    return 0

@@ -12,7 +12,6 @@ from sagents_app.engine.chat_models import _http, _options, connection
 from sagents_app.engine.chat_models.openai import decode, encode
 from sagents_app.engine.chat_models.openai.options import ChatOptions
 from sagents_app.engine.deltas import Delta
-from sagents_app.engine.errors import Misconfigured
 
 BASE_URL = "https://api.openai.com/v1"
 MISTRAL = "api.mistral.ai"
@@ -35,9 +34,7 @@ class OpenAIChat:
         http: connection.HttpOptions | None = None,
         **options: Any,
     ) -> None:
-        if not (isinstance(model_name, str) and model_name.strip()):
-            raise Misconfigured(f"a model's name is a text, got {model_name!r}")
-        self.name = f"openai:{model_name}"
+        self.name = f"openai:{connection.checked_name(model_name)}"
         self.base_url = connection.checked_url(base_url, of=self.name)
         self._host = urlsplit(self.base_url).hostname or ""
         if self._host == MISTRAL:

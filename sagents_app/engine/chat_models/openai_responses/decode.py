@@ -5,11 +5,10 @@ The form is that of https://platform.openai.com/docs/api-reference/responses-str
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from sagents_app.engine.chat_models import _refusals
+from sagents_app.engine.chat_models import _refusals, _wire
 from sagents_app.engine.chat_models.openai.decode import token_usage
 from sagents_app.engine.chat_models.openai_responses.encode import PROVIDER
 from sagents_app.engine.deltas import (
@@ -57,11 +56,7 @@ class ResponsesDecoder:
         if data.strip() == DONE:
             self.is_closed = True
             return ()
-        try:
-            given = json.loads(data)
-        except (ValueError, RecursionError):
-            told = _refusals.masked(_refusals.shortened(data, 200), self._secrets)
-            raise ProtocolError(f"expected a JSON event, got {told!r}") from None
+        given = _wire.parsed(data, secrets=self._secrets)
         if not isinstance(given, Mapping):
             raise ProtocolError(f"expected an event, got {type(given).__name__}")
         return list(self._event(str(given.get("type") or event), given))
@@ -82,7 +77,7 @@ class ResponsesDecoder:
         deltas = [
             delta
             for index, item in enumerate(body["output"])
-            for delta in self._done(index, _mapping(item))
+            for delta in self._done(index, _wire.mapping(item))
         ]
         return [*deltas, *self._closed(body)]
 
@@ -103,21 +98,21 @@ class ResponsesDecoder:
                 given = event if event.get("error") else {"error": dict(event)}
                 raise _refusals.refusal(given, secrets=self._secrets)
             case "response.output_item.added":
-                yield from self._added(place, _mapping(event.get("item")))
+                yield from self._added(place, _wire.mapping(event.get("item")))
             case "response.output_item.done":
-                yield from self._done(place, _mapping(event.get("item")))
+                yield from self._done(place, _wire.mapping(event.get("item")))
             case "response.output_text.delta" | "response.refusal.delta":
-                text = _string(event.get("delta"))
+                text = _wire.string(event.get("delta"))
                 if kind.startswith("response.refusal"):
                     self._refusal.append(text)
                 yield from self._text(place, event.get("content_index"), text)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 part = event.get("summary_index", event.get("content_index"))
-                yield from self._thinking(place, part, _string(event.get("delta")))
+                yield from self._thinking(place, part, _wire.string(event.get("delta")))
             case "response.function_call_arguments.delta":
-                yield from self._arguments(place, _string(event.get("delta")))
+                yield from self._arguments(place, _wire.string(event.get("delta")))
             case "response.completed" | "response.incomplete" | "response.failed":
-                yield from self._closed(_mapping(event.get("response")))
+                yield from self._closed(_wire.mapping(event.get("response")))
             case _:
                 pass
 
@@ -126,8 +121,8 @@ class ResponsesDecoder:
             self._calls[place] = len(self._calls)
             yield ToolCallDelta(
                 index=self._calls[place],
-                call_id=_string(item.get("call_id")) or _string(item.get("id")) or None,
-                name=_string(item.get("name")),
+                call_id=_wire.string(item.get("call_id")) or _wire.string(item.get("id")) or None,
+                name=_wire.string(item.get("name")),
             )
 
     def _done(self, place: Any, item: Mapping[str, Any]) -> Iterator[Delta]:
@@ -137,14 +132,14 @@ class ResponsesDecoder:
                 if place not in self._calls:
                     yield from self._added(place, item)
                 if place not in self._streamed:
-                    yield from self._arguments(place, _string(item.get("arguments")))
+                    yield from self._arguments(place, _wire.string(item.get("arguments")))
             case "message" if place not in self._streamed:
                 parts = item.get("content")
                 for index, part in enumerate(parts if isinstance(parts, list) else ()):
-                    refused = _string(_mapping(part).get("refusal"))
+                    refused = _wire.string(_wire.mapping(part).get("refusal"))
                     if refused:
                         self._refusal.append(refused)
-                    text = _string(_mapping(part).get("text")) or refused
+                    text = _wire.string(_wire.mapping(part).get("text")) or refused
                     yield from self._text(place, index, text)
             case "reasoning":
                 yield from self._reasoned(place, item)
@@ -156,8 +151,13 @@ class ResponsesDecoder:
         if place not in self._streamed:
             given = item.get("summary") or item.get("content")
             for index, part in enumerate(given if isinstance(given, list) else ()):
-                yield from self._thinking(place, index, _string(_mapping(part).get("text")))
-        encrypted, item_id = _string(item.get("encrypted_content")), _string(item.get("id"))
+                yield from self._thinking(
+                    place, index, _wire.string(_wire.mapping(part).get("text"))
+                )
+        encrypted, item_id = (
+            _wire.string(item.get("encrypted_content")),
+            _wire.string(item.get("id")),
+        )
         if encrypted and item_id:
             yield ThinkingDelta(
                 signature=encrypted,
@@ -190,14 +190,14 @@ class ResponsesDecoder:
 
     def _closed(self, response: Mapping[str, Any]) -> Iterator[Delta]:
         status = response.get("status")
-        if status in ("failed", "cancelled") or _mapping(response.get("error")):
+        if status in ("failed", "cancelled") or _wire.mapping(response.get("error")):
             error = response.get("error") or {"message": f"the response is {status}"}
             raise _refusals.refusal({"error": error}, secrets=self._secrets)
         usage = response.get("usage")
         if isinstance(usage, Mapping) and usage:
             yield UsageDelta(token_usage(usage))
         details: dict[str, Any] = {}
-        reason = _string(_mapping(response.get("incomplete_details")).get("reason"))
+        reason = _wire.string(_wire.mapping(response.get("incomplete_details")).get("reason"))
         if reason or status == "incomplete":
             details["incomplete_details"] = response.get("incomplete_details")
         if self._refusal:
@@ -210,11 +210,3 @@ class ResponsesDecoder:
     def _index(self, *key: Any) -> int:
         """Return the content index of a part, in the order in which parts began."""
         return self._parts.setdefault(key, len(self._parts))
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

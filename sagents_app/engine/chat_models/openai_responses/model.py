@@ -11,7 +11,6 @@ from sagents_app.engine.chat_models import _http, _options, connection
 from sagents_app.engine.chat_models.openai_responses import decode, encode
 from sagents_app.engine.chat_models.openai_responses.options import ResponsesOptions
 from sagents_app.engine.deltas import Delta
-from sagents_app.engine.errors import Misconfigured
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -32,9 +31,7 @@ class OpenAIResponses:
         http: connection.HttpOptions | None = None,
         **options: Any,
     ) -> None:
-        if not (isinstance(model_name, str) and model_name.strip()):
-            raise Misconfigured(f"a model's name is a text, got {model_name!r}")
-        self.name = f"openai-responses:{model_name}"
+        self.name = f"openai-responses:{connection.checked_name(model_name)}"
         self.base_url = connection.checked_url(base_url, of=self.name)
         self.options = _options.checked(ResponsesOptions, options, of=self.name)
         self._model_name = model_name
