@@ -156,7 +156,9 @@ def test_a_message_while_the_agent_works_is_queued_and_answered(site: Site) -> N
     expect(page.locator(".user_text.is-queued")).to_contain_text("one more thing")
     say(page, "never mind")
     expect(page.locator(".user_text.is-queued")).to_have_count(2)
-    page.locator(".is-queued", has_text="never mind").get_by_role("button", name="Take back").click()
+    page.locator(".is-queued", has_text="never mind").get_by_role(
+        "button", name="Take back"
+    ).click()
     expect(page.locator(".user_text.is-withdrawn")).to_contain_text("never mind")
     expect(page.locator(".assistant_text").last).to_contain_text(
         "You said: one more thing", timeout=20_000
