@@ -21,7 +21,7 @@ from sagents_app.engine.messages import Message
 from sagents_app.engine.middleware import Middleware, gate_of, overrides
 from sagents_app.engine.outcomes import OUTCOMES, Cancelled, Failed, Interrupted, Outcome
 from sagents_app.engine.state import AgentState, open_calls
-from sagents_app.engine.steps.ending import ended
+from sagents_app.engine.steps.ending import continue_or_done, ended, needs_response
 from sagents_app.engine.steps.results import propagate_state, stop_for
 from sagents_app.engine.tools import RunSync, Tool
 from sagents_app.engine.turn import (
@@ -358,7 +358,10 @@ class Agent:
         """Prepare a new turn, or give the accepted replies to whoever waits for them."""
         left = await propagate_state(turn)  # by a turn that was cancelled, or that crashed
         if settled is not None and resume.raised_by_no_call(settled):
-            return await resume.settle_own(left, settled)
+            gone_on = await resume.settle_own(left, settled)
+            if isinstance(gone_on, Turn) and not needs_response(gone_on.state):
+                return await continue_or_done(gone_on)  # it was about the final reply
+            return gone_on
         if left.state.decisions:
             return await resume.settle_interrupts(left)
         if settled is None and open_calls(left.state.messages) is None:

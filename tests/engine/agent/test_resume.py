@@ -36,6 +36,7 @@ from sagents_app.engine import (
     serialize,
     tool,
 )
+from sagents_app.engine.errors import BudgetExceeded
 from sagents_app.engine.middlewares import AskUserQuestion, HumanInTheLoop, SubAgents
 from sagents_app.engine.sub_agents import SubAgent
 from tests.engine.doubles import Journal, Notes, asked, call, calling, results, shape, told
@@ -643,6 +644,104 @@ async def test_an_owner_that_raises_fails_the_turn() -> None:
     assert isinstance(outcome, Failed)
     assert "no ink" in str(outcome.error)
     assert len(model.requests) == 1
+
+
+async def test_an_error_of_the_turn_that_an_owner_raises_keeps_its_kind() -> None:
+    class Strict(Signing):
+        def handle_resume(self, *given: Any) -> None:
+            raise BudgetExceeded("too many papers", limit=1, used=2)
+
+    model = ScriptedModel(calling(call("c1", "sign")), "never")
+    agent = Agent(model=model, tools=[sign], middlewares=[Strict()])
+    waiting = await agent.execute(asked())
+    outcome = await agent.resume(waiting.state, {"c1": Approve()})
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.type, str(outcome.error)) == ("exceeded_max_runs", "too many papers")
+
+
+async def test_what_nobody_settles_counts_as_put_aside() -> None:
+    """Its owner answers None, and so does everybody else."""
+
+    class Silent(Signing):
+        def handle_resume(self, *given: Any) -> None:
+            return None
+
+    model = ScriptedModel(calling(call("c1", "sign")), "done")
+    agent = Agent(model=model, tools=[sign], middlewares=[AskUserQuestion(), Silent()])
+    waiting = await agent.execute(asked())
+    outcome = await agent.resume(waiting.state, {"c1": Approve()})
+    assert isinstance(outcome, Completed)
+    assert results(outcome.state)["c1"].is_error
+    assert told(outcome.state)["c1"].startswith("The person did not want to answer.")
+
+
+async def test_what_nobody_claims_can_only_be_cancelled() -> None:
+    model = ScriptedModel(calling(call("c1", "sign")), "done")
+    agent = Agent(model=model, tools=[sign])
+    waiting = await agent.execute(asked())
+    with pytest.raises(InvalidResume, match="none of the agent's claims 'test_papers'"):
+        await agent.resume(waiting.state, {"c1": Approve()})
+    outcome = await agent.resume(waiting.state, {"c1": Cancel()})
+    assert isinstance(outcome, Completed)
+    assert results(outcome.state)["c1"].decision == "cancel"
+
+
+class Proofreading(Signing):
+    """Has each reply signed by two people before the turn ends, or sends it back."""
+
+    def after_model(self, state: AgentState) -> Any:
+        return Papers(papers=("a", "b"))
+
+    def handle_resume(self, interrupt: Interrupt, reply: Any, state: AgentState) -> Any:
+        assert isinstance(interrupt, Papers)
+        if isinstance(reply, Reject):
+            return state.add_message(Message.user(reply.note))
+        if len(interrupt.papers) > 1:
+            return replace(interrupt, papers=interrupt.papers[1:])
+        return state.put_metadata("signed", True)
+
+
+async def test_a_hook_that_stopped_the_turn_may_go_on_waiting() -> None:
+    """P-112: the new interrupt stands on the state, and no model is called meanwhile."""
+    model = ScriptedModel("done")
+    agent = Agent(model=model, middlewares=[Proofreading()])
+    waiting = await agent.execute(asked())
+    second = await agent.resume(waiting.state, {"test_papers": Approve()})
+    assert isinstance(second, Interrupted)
+    assert second.interrupt == second.state.interrupt == Papers(papers=("b",))
+    assert len(model.requests) == 1
+
+
+async def test_a_final_reply_that_a_hook_held_back_ends_the_turn_once_it_is_settled() -> None:
+    """It is not asked for again: another reply would be another one to settle."""
+    model = ScriptedModel("done")
+    agent = Agent(model=model, middlewares=[Proofreading()])
+    waiting = await agent.execute(asked())
+    second = await agent.resume(waiting.state, {"test_papers": Approve()})
+    done = await agent.resume(stored(second.state), {"test_papers": Approve()})
+    assert isinstance(done, Completed)
+    assert shape(done.state) == ["U", "A"]
+    assert done.state.metadata == {"signed": True}
+    assert len(model.requests) == 1
+
+
+async def test_a_final_reply_that_a_hook_held_back_still_owes_the_demanded_tool() -> None:
+    notes = Notes()
+    agent = Agent(model=ScriptedModel("done"), tools=[notes.tool], middlewares=[Proofreading()])
+    waiting = await agent.execute(asked(), until_tool="note")
+    second = await agent.resume(waiting.state, {"test_papers": Approve()}, until_tool="note")
+    outcome = await agent.resume(second.state, {"test_papers": Approve()}, until_tool="note")
+    assert isinstance(outcome, Failed)
+    assert outcome.error.type == "until_tool_not_called"
+
+
+async def test_a_final_reply_that_was_sent_back_is_followed_by_another_call() -> None:
+    model = ScriptedModel("rude", "polite")
+    agent = Agent(model=model, middlewares=[Proofreading()])
+    waiting = await agent.execute(asked())
+    again = await agent.resume(waiting.state, {"test_papers": Reject("be polite")})
+    assert isinstance(again, Interrupted)
+    assert [one.text for one in model.requests[1].messages] == ["hi", "rude", "be polite"]
 
 
 # sub-agents

@@ -33,6 +33,7 @@ from sagents_app.engine import (
     ToolResult,
     tool,
 )
+from sagents_app.engine.errors import BudgetExceeded
 from sagents_app.engine.events import (
     Event,
     MessageAdded,
@@ -79,6 +80,34 @@ class Named(Middleware):
 
     def after_model(self, state: AgentState) -> AgentState | Interrupt:
         return self._answer("after_model", state)
+
+
+class Dutiful(Middleware):
+    """Has every hook, and leaves each to the empty one."""
+
+    def before_turn(self, state: AgentState) -> Any:
+        return super().before_turn(state)
+
+    def before_model(self, state: AgentState) -> Any:
+        return super().before_model(state)
+
+    def after_model(self, state: AgentState) -> Any:
+        return super().after_model(state)
+
+    def needs_approval(self, call: ToolCall) -> Any:
+        return super().needs_approval(call)
+
+    def handle_resume(self, interrupt: Interrupt, reply: Any, state: AgentState) -> Any:
+        return super().handle_resume(interrupt, reply, state)
+
+    def on_event(self, event: Event) -> Any:
+        return super().on_event(event)
+
+    def transform_display_message(self, message: Message) -> Any:
+        return super().transform_display_message(message)
+
+    def handle_message(self, payload: Any, state: AgentState) -> Any:
+        return super().handle_message(payload, state)
 
 
 class Prompting(Middleware):
@@ -265,6 +294,24 @@ class TestModelHooks:
         assert model.requests == []
         assert f"{hook} mw2" not in log
         assert list(outcome.state.messages) == [HI]
+
+    async def test_an_error_of_the_turn_that_a_hook_raises_keeps_its_kind(self):
+        broken = Named("mw1", before_model=BudgetExceeded("too dear", limit=1, used=2))
+        outcome = await run(Agent(model=ScriptedModel("hello"), middlewares=[broken]))
+        assert isinstance(outcome, Failed)
+        assert (outcome.error.type, str(outcome.error)) == ("exceeded_max_runs", "too dear")
+
+    async def test_hooks_that_call_the_empty_ones_change_nothing(self):
+        """A subclass may end each hook in that of the class it is made from."""
+        model = ScriptedModel(calling(), "hello")
+        agent = Agent(model=model, tools=[look], middlewares=[Dutiful()])
+        events: list[Event] = []
+        outcome = await run(agent, on_event=events.append)
+        assert isinstance(outcome, Completed)
+        assert told(outcome) == ["saw x"]
+        assert outcome.state.metadata == {}
+        assert await agent.display_message(HI) == HI
+        assert await agent.handle_message("Dutiful", "news", outcome.state) == outcome.state
 
     async def test_an_error_inside_a_hook_is_not_taken_for_a_missing_hook(self):
         """M-010: an AttributeError in a hook surfaces."""

@@ -25,8 +25,19 @@ from sagents_app.engine import (
     tool,
 )
 from sagents_app.engine.deltas import FinishDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from sagents_app.engine.events import Deltas, Event
-from tests.engine.doubles import Gate, Journal, Notes, Switch, asked, call, calling, shape, told
+from sagents_app.engine.events import Deltas, Event, ToolFinished
+from tests.engine.doubles import (
+    Events,
+    Gate,
+    Journal,
+    Notes,
+    Switch,
+    asked,
+    call,
+    calling,
+    shape,
+    told,
+)
 
 BEFORE = "The turn was cancelled before this call was run."
 DURING = "The turn was cancelled while this call ran; whether it took effect is not known."
@@ -133,6 +144,41 @@ async def test_a_cancel_before_the_first_delta_leaves_no_message() -> None:
     outcome = await task
     assert isinstance(outcome, Cancelled)
     assert shape(outcome.state) == ["U"]
+
+
+async def test_a_step_of_ones_own_that_waits_is_given_up_with_the_turn() -> None:
+    switch, gate = Switch(), Gate()
+
+    async def wait(turn: Any) -> Any:
+        return await turn.uninterrupted(gate.wait())
+
+    model = ScriptedModel("never")
+    agent = Agent(model=model, mode=modes.pipeline(wait, steps.call_model, steps.continue_or_done))
+    task = asyncio.create_task(agent.execute(asked(), should_cancel=switch))
+    await gate.reached.wait()
+    switch.on = True
+    outcome = await task
+    assert isinstance(outcome, Cancelled)
+    assert shape(outcome.state) == ["U"]
+    assert model.requests == []
+
+
+async def test_a_call_that_was_cut_off_is_told_as_finished_with_what_is_known() -> None:
+    switch, gate, events = Switch(), Gate(), Events()
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        await gate.wait()
+        return "too late"
+
+    agent = Agent(model=ScriptedModel(calling(call("c1", "hang"))), tools=[hang])
+    task = asyncio.create_task(agent.execute(asked(), should_cancel=switch, on_event=events))
+    await gate.reached.wait()
+    switch.on = True
+    assert isinstance(await task, Cancelled)
+    (finished,) = [event for event in events.seen if isinstance(event, ToolFinished)]
+    assert (finished.call.call_id, finished.result.text) == ("c1", DURING)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ import pytest
 from sagents_app.engine import (
     Agent,
     AgentState,
+    Answer,
     ApprovalRequest,
     Approve,
+    Cancel,
     Completed,
     Failed,
     Halt,
@@ -326,6 +328,35 @@ async def test_tools_run_once_and_answer_in_call_order() -> None:
     assert shape(after.state) == ["U", "A(c1,c2,c3)", "T(c1,c2,c3)"]
     assert told(after.state) == {"c1": "noted a", "c2": "noted b", "c3": "noted c"}
     assert sorted(notes.taken) == ["a", "b", "c"]
+
+
+async def test_results_of_no_batch_change_nothing() -> None:
+    turn = agent().turn(asked())
+    assert await turn.put_results({"c1": result()}) is turn
+
+
+async def test_a_message_that_a_step_replaces_is_sent_as_it_stands_now() -> None:
+    turn = agent("one", "two").turn(asked())
+    turn = await steps.call_model(turn)  # type: ignore[assignment]  # a reply is a turn
+    turn = await turn.replace_message(0, Message.user("other"))
+    turn = await turn.add_message(Message.user("more"))
+    after = await steps.call_model(turn)
+    assert isinstance(after, Turn)
+    first, second = after.setup.models[0].requests  # type: ignore[attr-defined]  # scripted
+    assert [one.text for one in first.messages] == ["hi"]
+    assert [one.text for one in second.messages] == ["other", "one", "more"]
+
+
+@pytest.mark.parametrize("reply", [Cancel(), Answer(other_text="yes")], ids=["cancel", "answer"])
+async def test_a_gated_call_with_an_odd_decision_is_declined(reply: Any) -> None:
+    """P9: what approves nothing runs nothing."""
+    notes = Notes()
+    gated = agent(tools=[notes.tool], middlewares=[HumanInTheLoop({"note": True})])
+    turn = gated.turn(asked(calling(call("c1")), decisions={"c1": reply}))
+    after = await steps.execute_tools(turn)
+    assert isinstance(after, Turn)
+    assert told(after.state) == {"c1": "A person declined this call. Do not repeat it."}
+    assert notes.taken == []
 
 
 async def test_tools_that_have_a_result_are_not_run_again() -> None:

@@ -32,7 +32,8 @@ from sagents_app.engine import (
     tool,
 )
 from sagents_app.engine.events import MessageAdded, ToolFinished, ToolStarted
-from sagents_app.engine.middlewares import HumanInTheLoop
+from sagents_app.engine.middlewares import HumanInTheLoop, SubAgents
+from sagents_app.engine.sub_agents import SubAgent
 from tests.engine.doubles import (
     Events,
     Gate,
@@ -181,6 +182,37 @@ async def test_a_host_may_run_sync_tools_itself() -> None:
     outcome = await agent.execute(asked())
     assert told(outcome.state) == {"c1": "f 0 5"}
     assert ran == [{"function": "f", "turn": 5}]
+
+
+async def test_a_host_may_take_an_agents_sync_tools_over_those_of_its_sub_agents_too() -> None:
+    ran: list[dict[str, Any]] = []
+
+    async def run_sync(function: Callable[..., Any], /, **arguments: Any) -> Any:
+        ran.append(arguments)
+        return function(**arguments)
+
+    async def run_otherwise(function: Callable[..., Any], /, **arguments: Any) -> Any:
+        raise AssertionError("the agent has a runner of its own")
+
+    @tool
+    def work(text: str) -> str:
+        return text
+
+    task = call("c2", "task", instructions="go", task_name="worker")
+    inner = ScriptedModel(calling(call("c1", "work", text="inner")), "done")
+    kind = SubAgent(name="worker", description="w", system_prompt="s", model=inner, tools=(work,))
+    agent = Agent(
+        model=ScriptedModel(calling(call("c1", "work", text="outer"), task), "done"),
+        tools=[work],
+        middlewares=[SubAgents([kind])],
+    )
+    hosted = agent.with_run_sync(run_sync)
+    assert (hosted.name, list(hosted.tools)) == (agent.name, list(agent.tools))
+    assert hosted.with_run_sync(run_otherwise) is hosted
+    outcome = await hosted.execute(asked())
+    assert isinstance(outcome, Completed)
+    assert told(outcome.state) == {"c1": "outer", "c2": "done"}
+    assert ran == [{"text": "outer"}, {"text": "inner"}]
 
 
 # time limits
