@@ -26,13 +26,15 @@ TAGS = {
 }
 ATTRIBUTES = {"a": {"href", "title"}, "pre": {"data-language"}, "ol": {"start"}}
 SCHEMES = {"http", "https", "mailto"}
+# The parser leaves out what is nested deeper than its limit, and nothing may be left out.
+_TOO_DEEP = re.compile(r"^(?:[ \t]*(?:>|[-*+]|\d{1,9}[.)])){60}", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]{1,24}")
 
 
 @lru_cache(maxsize=2048)
 def render(text: str) -> SafeString:
-    """Return markdown as sanitised HTML; a text beyond `LONGEST` comes as plain text."""
-    if len(text) > LONGEST:
+    """Return markdown as sanitised HTML; too long or too deeply nested, it comes as plain text."""
+    if len(text) > LONGEST or _TOO_DEEP.search(text):
         return format_html('<p class="plain">{}</p>', text)
     html = nh3.clean(
         _parser().render(text),
@@ -47,7 +49,7 @@ def render(text: str) -> SafeString:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 40})
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 200})
     parser.enable(["table", "strikethrough"])
     parser.core.ruler.push("lower_headings", _lower_headings)
     parser.add_render_rule("fence", _fence)

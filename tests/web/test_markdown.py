@@ -83,6 +83,12 @@ def test_a_text_beyond_the_limit_is_shown_unrendered():
     assert "&lt;b&gt;" in html
 
 
+@pytest.mark.parametrize("mark", ["> ", ">", "- ", "1. "])
+@pytest.mark.parametrize("times", [10, 50, 59, 60, 300, 5_000])
+def test_nothing_is_left_out_however_deeply_it_is_nested(mark, times):
+    assert "deep" in markdown.render(mark * times + "deep")
+
+
 @pytest.mark.parametrize("piece", ["[", "![", "> ", "- ", "*", "`", "<", "**a ", "[a](", "\\"])
 def test_repeated_marks_cost_little(piece):
     began = time.process_time()
