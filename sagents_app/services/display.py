@@ -13,7 +13,20 @@ from sagents_app.models import DisplayMessage
 
 Author, Kind, Status = DisplayMessage.Author, DisplayMessage.Kind, DisplayMessage.Status
 CANCELLED = "The agent was stopped."
-SORRY = "Sorry, something went wrong: {error}"
+SORRY = "Sorry, something went wrong: {words}"
+OWN_WORDS = ("turn_error", "unknown_agent", "until_tool_not_called", "exceeded_")
+"""Codes, or their beginnings, of errors whose texts are of our making and fit for anybody."""
+WORDS = {
+    "rate_limited": "the model is asked too often right now. Try again in a moment.",
+    "overloaded": "the model has too much to do right now. Try again in a moment.",
+    "timeout": "the model did not answer in time. Try again.",
+    "connection_failed": "the model cannot be reached.",
+    "stream_error": "the connection to the model broke. Try again.",
+    "context_too_long": "this conversation has become too long for the model.",
+    "content_filtered": "the model's provider refuses this content.",
+    "models_exhausted": "none of the models could answer.",
+}
+UNTOLD = "the agent could not go on. The people who run this site can see why."
 
 
 def rows_of(message: Message, labels: dict[str, str]) -> Iterator[DisplayMessage]:
@@ -98,8 +111,15 @@ def notification_row(text: str) -> DisplayMessage:
 
 def error_row(error: TurnError) -> DisplayMessage:
     """Return the row that says what went wrong."""
-    text = SORRY.format(error=error)
+    text = SORRY.format(words=words_for(error))
     return _row(Author.SYSTEM, Kind.ERROR, text=text, error_type=error.type)
+
+
+def words_for(error: TurnError) -> str:
+    """Return what anybody may read of an error; a provider's or a host's own words are no part."""
+    if error.type.startswith(OWN_WORDS):
+        return str(error)
+    return WORDS.get(error.type, UNTOLD)
 
 
 def partial_row(text: str) -> DisplayMessage:

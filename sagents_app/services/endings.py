@@ -170,7 +170,8 @@ def _end_failed(book: Ledger, run: Run, outcome: Failed) -> None:
     last = outcome.state.messages[-1] if outcome.state.messages else None
     if last is None or last.status != "stream_error":
         book.show(display.error_row(outcome.error))
-    reason = {"type": outcome.error.type, "text": str(outcome.error)}
+    logger.warning("run %s failed (%s): %s", run.pk, run.error_type, run.cause)
+    reason = {"type": run.error_type, "text": display.words_for(outcome.error)}
     book.set_status(Conversation.Status.ERROR, reason=reason)
 
 

@@ -20,6 +20,7 @@ from django.db import InterfaceError, OperationalError
 from sagents_app.engine import Agent, AgentState, Message, ToolCall, ToolResult
 from sagents_app.engine import events as engine_events
 from sagents_app.engine.deltas import Delta
+from sagents_app.engine.turn import undisturbed
 from sagents_app.engine.usage import TokenUsage
 from sagents_app.models import Conversation, Run
 from sagents_app.services import display, journal, states, streams
@@ -209,11 +210,14 @@ class Recorder:
             await self._record(_nothing_more)
 
     async def _record(self, write: Callable[[Ledger], T]) -> T:
-        """Write what waits, then `write`, in one transaction.
+        """Write what waits, then `write`, in one transaction, whoever is cancelled meanwhile.
 
         Raises:
             LeaseLost: somebody else drives the conversation.
         """
+        return await undisturbed(self._recorded(write))
+
+    async def _recorded(self, write: Callable[[Ledger], T]) -> T:
         async with self._writing:
             if self.failure is not None:
                 raise self.failure
@@ -281,8 +285,7 @@ def _told(event: engine_events.Event) -> tuple[str, dict[str, Any]] | None:
             tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             return "token_usage", {"model": model, **tokens}
         case engine_events.CallFailed(model=model, error=error):
-            failed = {"error_type": error.type, "error": str(error)[:500]}
-            return "model_call_failed", {"model": model, **failed}
+            return "model_call_failed", {"model": model, "error_type": error.type}
         case engine_events.TodosChanged(todos=todos):
             plan = [{"id": t.id, "content": t.content, "status": t.status} for t in todos]
             return "todos_updated", {"todos": plan}

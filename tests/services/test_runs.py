@@ -164,7 +164,7 @@ def test_a_failing_model_ends_in_an_error_row_and_the_next_message_runs():
     assert conversation.status == "error"
     (error,) = rows(conversation, "error")
     assert error.content["error_type"] == Overloaded.type
-    assert "try later" in error.content["text"]
+    assert "Try again in a moment" in error.content["text"]
     run = Run.objects.get()
     assert (run.status, run.error_type) == ("failed", Overloaded.type)
     conversations.post_message(conversation=conversation, text="again", actor=owner)

@@ -21,7 +21,7 @@ LOGINS: dict[str, tuple[str, tuple[str, ...]]] = {
         "sees every conversation",
         (
             *("view_conversation", "operate_conversation", "delete_conversation"),
-            *("view_interrupt", "view_run", "view_order", "change_order"),
+            *("view_run", "view_order", "change_order"),
         ),
     ),
 }
