@@ -312,6 +312,8 @@ class TestModelHooks:
         assert outcome.state.metadata == {}
         assert await agent.display_message(HI) == HI
         assert await agent.handle_message("Dutiful", "news", outcome.state) == outcome.state
+        outcome = await resumed([Dutiful(), AskUserQuestion()])
+        assert told(outcome) == ['User responded: "this"']
 
     async def test_an_error_inside_a_hook_is_not_taken_for_a_missing_hook(self):
         """M-010: an AttributeError in a hook surfaces."""

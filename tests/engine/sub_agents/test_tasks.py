@@ -10,14 +10,17 @@ import pytest
 from sagents_app.engine import (
     Agent,
     AgentState,
+    Cancelled,
     Completed,
     Interrupted,
     Message,
+    Middleware,
     Misconfigured,
     ScriptedModel,
     TextPart,
     ToolCall,
     ToolContext,
+    ToolError,
     tool,
 )
 from sagents_app.engine.events import Custom, Event, UsageReported
@@ -28,8 +31,9 @@ from sagents_app.engine.middlewares import (
     HumanInTheLoop,
     SubAgents,
 )
-from sagents_app.engine.sub_agents import SubAgent, general_purpose
+from sagents_app.engine.sub_agents import SubAgent, general_purpose, run_task
 from sagents_app.engine.usage import TokenUsage
+from tests.engine.doubles import Switch
 
 
 def task(call_id: str = "t", name: str = "mailer", **arguments: Any) -> ToolCall:
@@ -209,6 +213,77 @@ async def test_a_prompt_for_a_general_task_is_checked(prompt: str, problem: str)
     )
     assert is_error
     assert problem in text
+
+
+async def test_a_general_task_is_told_who_it_is() -> None:
+    """B-170: a prompt that is fit takes the place of the usual one."""
+    prompt = "You are a careful proof-reader."
+    model = ScriptedModel(
+        calling(task(name="general-purpose", system_prompt=prompt)), "no mistakes", "done"
+    )
+    outcome = await run(Agent(model=model, middlewares=[SubAgents()]))
+    assert results(outcome.state) == [("t", "no mistakes", False)]
+    assert model.requests[1].system.endswith(prompt)
+
+
+async def test_a_middleware_of_ones_own_goes_along_to_the_general_one() -> None:
+    class Polite(Middleware):
+        def system_prompt(self) -> str:
+            return "Be polite."
+
+    polite = Polite()
+    parent = Agent(model=ScriptedModel(), middlewares=[SubAgents(), polite])
+    child = general_purpose(parent.setup, "prompt")
+    assert child.middlewares == (polite,)
+    assert child.system_prompt.endswith("Be polite.")
+
+
+async def test_a_task_outside_a_turn_is_an_error_that_says_so() -> None:
+    context = ToolContext(state=AgentState(), call_id="t", idempotency_key="t")
+    agent = Agent(model=ScriptedModel("never"))
+    with pytest.raises(ToolError, match="a task runs only inside an agent's turn"):
+        await run_task(agent, mailer(), "go", context)
+
+
+async def test_a_tool_of_ones_own_may_run_a_task_in_silence() -> None:
+    child = Agent(model=ScriptedModel("checked"), name="checker")
+
+    @tool
+    async def check(ctx: ToolContext) -> Any:
+        """Have it checked."""
+        return await run_task(child, mailer(), "check it", ctx)
+
+    told: list[Event] = []
+    parent = Agent(model=ScriptedModel(calling(ToolCall("c1", "check")), "done"), tools=[check])
+    outcome = await run(parent, on_event=told.append)
+    assert results(outcome.state) == [("c1", "checked", False)]
+    assert not [event for event in told if isinstance(event, Custom)]
+
+
+async def test_an_agent_is_found_by_the_name_of_its_task() -> None:
+    """Whoever shows a sub-agent's calls asks each middleware."""
+    agent = Agent(model=ScriptedModel(), middlewares=[AskUserQuestion(), SubAgents([mailer()])])
+    found = [one.agent_named("mailer") for one in agent.middlewares]
+    assert (found[0], found[1].name) == (None, "mailer")
+    assert agent.middlewares[1].agent_named("nobody") is None
+
+
+async def test_a_cancel_that_the_sub_agent_sees_first_cancels_the_parent() -> None:
+    switch = Switch()
+
+    @tool
+    async def finish() -> str:
+        """Finish, and be cancelled in the same moment."""
+        switch.on = True
+        return "finished"
+
+    child = ScriptedModel(calling(ToolCall("c1", "finish")), "never")
+    kind = SubAgent(name="mailer", description="m", system_prompt="s", model=child, tools=(finish,))
+    parent = ScriptedModel(calling(task()), "never")
+    outcome = await run(Agent(model=parent, middlewares=[SubAgents([kind])]), should_cancel=switch)
+    assert isinstance(outcome, Cancelled)
+    assert [(call_id, is_error) for call_id, _, is_error in results(outcome.state)] == [("t", True)]
+    assert (len(child.requests), len(parent.requests)) == (1, 1)
 
 
 async def test_instructions_are_read_with_a_tool_that_is_there_only_when_needed() -> None:

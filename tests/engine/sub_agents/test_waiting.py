@@ -20,6 +20,7 @@ from sagents_app.engine import (
     Interrupted,
     InvalidResume,
     Message,
+    Middleware,
     MultipleInterrupts,
     Paused,
     Question,
@@ -139,6 +140,49 @@ async def test_each_decision_reaches_the_tool_inside_after_a_restart(
     assert told in inner.requests[1].messages[-1].tool_results[0].text
     assert outcome.state.sub_agents == {}
     assert len(outer.requests) == 2
+
+
+async def test_an_edit_inside_a_general_task_is_checked_with_its_own_tools() -> None:
+    """B-155: also of the kind that is made anew for each task."""
+    agent = Agent(
+        model=ScriptedModel(calling(task("t", "general-purpose")), sending("ann"), "ok", "done"),
+        tools=[send],
+        middlewares=[SubAgents(), HumanInTheLoop({"send": True})],
+    )
+    state = restarted((await begin(agent)).state)
+    with pytest.raises(InvalidResume, match="the edited arguments of 'send' do not fit"):
+        await agent.resume(state, {"t-s": Edit({"to": 5})})
+    assert RUNS == {}
+    done = await agent.resume(state, {"t-s": Edit({"to": "bob"})})
+    assert isinstance(done, Completed)
+    assert RUNS == {"send bob": 1}
+
+
+async def test_what_a_middleware_knows_nothing_about_is_checked_with_the_agents_own_tools() -> None:
+    class Claiming(Middleware):
+        def restorable_interrupt(self, interrupt: Any) -> bool:
+            return True
+
+    kind, _ = gated("mailer", sending("ann"), "ok")
+    agent = Agent(
+        model=ScriptedModel(calling(task("t", "mailer"))),
+        middlewares=[Claiming(), SubAgents([kind])],
+    )
+    state = (await begin(agent)).state
+    with pytest.raises(InvalidResume, match="tool 'send' is gone"):
+        await agent.resume(state, {"t-s": Edit({"to": "bob"})})
+
+
+def test_only_a_sub_agents_interrupt_has_an_agent_inside() -> None:
+    middleware = SubAgents([gated("mailer")[0]])
+    agent = Agent(model=ScriptedModel(), middlewares=[middleware])
+    question = Question("Which?")
+    waits = SubAgentInterrupt("mailer", path=("agent", "mailer"), inner=question)
+    gone = SubAgentInterrupt("gone", path=("agent", "gone"), inner=question)
+    inside = [middleware.setup_inside(one) for one in (waits, gone, question)]
+    assert [None if one is None else one.name for one in inside] == ["mailer", None, None]
+    assert SubAgents().setup_inside(waits) is None
+    assert agent.setup.name == "agent"
 
 
 async def test_a_second_gate_inside_asks_again_without_a_call_of_the_parents_model() -> None:
