@@ -30,8 +30,9 @@ Here is what you can try:
 - "My card was charged twice for order **1004**": I have to stop there.
 """
 
-Plan = str | tuple[str, str, dict[str, Any]]
-"""What to do next: a text to say, or words before a tool call, its name and its arguments."""
+Call = tuple[str, dict[str, Any]]
+Plan = str | tuple[str, list[Call]]
+"""What to do next: a text to say, or words before tool calls, each a name and its arguments."""
 
 
 def demo_model(*, typing_pause: float = TYPING_PAUSE) -> FunctionModel:
@@ -51,62 +52,79 @@ def plan(request: ModelRequest) -> Plan:
     words = next((m.text for m in reversed(request.messages) if m.role == "user"), "")
     last = request.messages[-1]
     if last.role == "tool":
-        return _after(last.tool_results[-1], words)
+        return _after(last.tool_results, words)
     return _begin(words)
 
 
 def _begin(words: str) -> Plan:
-    number = _number(words)
-    if number is None:
+    numbers = list(dict.fromkeys(re.findall(r"\b\d{3,6}\b", words)))
+    if not numbers:
         return HELLO
+    calls: list[dict[str, Any]] = [{"number": number} for number in numbers]
+    named = " and ".join(numbers)
     if _says(words, "charge", "twice", "dispute", "bank", "fraud"):
-        return "Let me check that payment first.", "check_dispute", {"number": number}
+        return "Let me check that payment first.", [("check_dispute", calls[0])]
     if _says(words, "delete", "erase", "remove"):
-        text = f"Deleting order {number} is final, so a colleague has to look at it first."
-        return text, "delete_order", {"number": number}
-    return f"Let me look up order {number}.", "look_up_order", {"number": number}
+        text = f"Deleting order {named} is final, so a colleague has to look at it first."
+        return text, [("delete_order", call) for call in calls]
+    return f"Let me look up order {named}.", [("look_up_order", call) for call in calls]
 
 
-def _after(result: ToolResult, words: str) -> Plan:
+def _after(results: Sequence[ToolResult], words: str) -> Plan:
+    orders = [
+        json.loads(result.text)
+        for result in results
+        if result.name == "look_up_order" and not result.is_error
+    ]
+    open_orders = [order for order in orders if _left(order) > 0]
+    if open_orders and _says(words, "refund", "money back", "return", "broken"):
+        items = " and ".join(order["item"] for order in open_orders)
+        text = f"I can refund the {items}, but a colleague has to approve it. One moment."
+        return text, [("refund", _refund(order, words)) for order in open_orders]
+    told = [_told(result) for result in results if result.name != "look_up_order"]
+    told += [f"That did not work: {r.text}" for r in results if r.is_error and not told]
+    if orders:
+        told.append(_table(orders))
+    return "\n\n".join(told)
+
+
+def _told(result: ToolResult) -> str:
     if result.decision == "reject":
         return f"A colleague looked at it and declined.\n\n> {_note(result)}\n\nI did not do it."
     if result.is_error:
         return f"That did not work: {result.text}"
-    if result.name == "look_up_order":
-        return _about(json.loads(result.text), words)
     if result.decision == "edit":
         return f"{_last_line(result)} A colleague changed my request before it was carried out."
     return f"{_last_line(result)} Is there anything else?"
 
 
-def _about(order: dict[str, Any], words: str) -> Plan:
-    left = Decimal(order["total"]) - Decimal(order["refunded"])
-    if not _says(words, "refund", "money back", "return", "broken"):
-        table = f"| Order | Item | Total | Status |\n|---|---|---|---|\n| {order['number']} "
-        table += f"| {order['item']} | {order['total']} € | {order['status']} |"
-        return f"Here it is:\n\n{table}\n\nTell me if you want a refund."
-    if left <= 0:
-        return f"Order {order['number']} has been refunded already."
-    text = f"I can refund the {order['item']}, but a colleague has to approve it. One moment."
-    arguments = {"number": order["number"], "amount": str(left), "reason": words[:200]}
-    return text, "refund", arguments
+def _table(orders: list[dict[str, Any]]) -> str:
+    rows = [f"| {o['number']} | {o['item']} | {o['total']} € | {o['status']} |" for o in orders]
+    lines = ["| Order | Item | Total | Status |", "|---|---|---|---|", *rows]
+    done = [order["number"] for order in orders if _left(order) <= 0]
+    if len(done) == len(orders):
+        end = f"Order {' and '.join(done)} has been refunded already."
+    else:
+        end = "Tell me if you want a refund."
+    return "\n".join(["Here it is:", "", *lines, "", end])
+
+
+def _left(order: dict[str, Any]) -> Decimal:
+    return Decimal(order["total"]) - Decimal(order["refunded"])
+
+
+def _refund(order: dict[str, Any], words: str) -> dict[str, Any]:
+    return {"number": order["number"], "amount": str(_left(order)), "reason": words[:200]}
 
 
 def _spoken(planned: Plan) -> Iterator[Delta]:
     """Yield a plan the way that a provider streams it: word by word, arguments in fragments."""
-    if isinstance(planned, str):
-        yield from (TextDelta(word) for word in re.findall(r"\S+\s*|\s+", planned))
-        return
-    text, name, arguments = planned
-    yield from (TextDelta(word) for word in re.findall(r"\S+\s*", text))
-    yield ToolCallDelta(index=0, name=name)
-    for fragment in re.findall(r".{1,24}", json.dumps(arguments), re.DOTALL):
-        yield ToolCallDelta(index=0, arguments=fragment)
-
-
-def _number(words: str) -> str | None:
-    found = re.search(r"\b\d{3,6}\b", words)
-    return found.group() if found else None
+    text, calls = (planned, []) if isinstance(planned, str) else planned
+    yield from (TextDelta(word) for word in re.findall(r"\S+\s*|\s+", text))
+    for index, (name, arguments) in enumerate(calls):
+        yield ToolCallDelta(index=index, name=name)
+        for fragment in re.findall(r".{1,24}", json.dumps(arguments), re.DOTALL):
+            yield ToolCallDelta(index=index, arguments=fragment)
 
 
 def _says(words: str, *signs: str) -> bool:
