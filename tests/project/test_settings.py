@@ -131,3 +131,10 @@ def test_each_variable_that_is_read_is_documented():
     documented = set(re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs/settings.md").read_text(), re.M))
     assert names
     assert names - documented == set()
+
+
+def test_each_setting_of_the_app_is_documented():
+    source = (ROOT / "sagents_app" / "conf.py").read_text()
+    documented = (ROOT / "docs/settings.md").read_text()
+    names = set(re.findall(r"\"(SAGENTS_[A-Z_]+)\"", source))
+    assert {name for name in names if f"| `{name}` |" not in documented} == set()
