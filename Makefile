@@ -1,5 +1,6 @@
 # make run    the whole product on this machine: one process, one URL
 # make test   the whole test suite
+# make coverage  the engine's tests; fails on a line or branch of the engine that none of them takes
 # make check  linters, types, import layers, migrations, deployment checks
 # make format put code and templates in form
 # make lock   pin the newest allowed version of every dependency
@@ -24,7 +25,7 @@ export DEBUG ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := run
-.PHONY: run test check format lock clean install
+.PHONY: run test coverage check format lock clean install
 
 run: $(INSTALLED)
 	@$(BIN)/python manage.py migrate --verbosity 0
@@ -33,6 +34,10 @@ run: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(ARGS)
+
+coverage: $(INSTALLED)
+	$(BIN)/python -m pytest tests/engine --cov=sagents_app/engine --cov-branch \
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100 $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

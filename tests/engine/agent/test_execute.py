@@ -12,12 +12,14 @@ from sagents_app.engine import (
     AgentState,
     Completed,
     Failed,
+    FunctionModel,
     Halt,
     Interrupted,
     Message,
     Middleware,
     Misconfigured,
     ModelError,
+    ModelRequest,
     ScriptedModel,
     TextPart,
     ToolError,
@@ -27,7 +29,7 @@ from sagents_app.engine import (
 from sagents_app.engine.deltas import FinishDelta, ReplyDelta, TextDelta, ToolCallDelta
 from sagents_app.engine.errors import Overloaded, RateLimited, StreamDied
 from sagents_app.engine.middlewares import HumanInTheLoop
-from tests.engine.doubles import Events, Notes, asked, call, calling, results, shape, told
+from tests.engine.doubles import Events, Notes, asked, call, calling, results, shape, texts, told
 
 
 async def test_a_text_reply_completes_the_turn() -> None:
@@ -123,6 +125,24 @@ async def test_what_is_no_message_is_refused_before_any_call() -> None:
     with pytest.raises(Misconfigured, match="messages hold only Message objects, got 'hi'"):
         await Agent(model=model).execute(AgentState(("hi",)))  # type: ignore[arg-type]
     assert model.requests == []
+
+
+async def test_a_scripted_reply_may_be_a_function_of_the_request() -> None:
+    def count(request: ModelRequest) -> str:
+        return f"{len(request.messages)} messages"
+
+    async def count_later(request: ModelRequest) -> str:
+        return count(request)
+
+    agent = Agent(model=ScriptedModel(count, count_later))
+    first = await agent.execute(asked())
+    second = await agent.execute(first.state.add_message(Message.user("and now?")))
+    assert texts(second.state.messages) == ["hi", "1 messages", "and now?", "3 messages"]
+
+
+def test_a_function_model_takes_nothing_but_a_function() -> None:
+    with pytest.raises(Misconfigured, match="takes a function of the request, got 'hello'"):
+        FunctionModel("hello")  # type: ignore[arg-type]
 
 
 async def test_an_interrupted_state_is_answered_at_once() -> None:
