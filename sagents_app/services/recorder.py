@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ from django.db import InterfaceError, OperationalError
 from sagents_app.engine import Agent, AgentState, Message, ToolCall, ToolResult
 from sagents_app.engine import events as engine_events
 from sagents_app.engine.deltas import Delta
-from sagents_app.engine.turn import undisturbed
 from sagents_app.engine.usage import TokenUsage
 from sagents_app.models import Conversation, Run
 from sagents_app.services import display, journal, states, streams
@@ -31,6 +31,7 @@ from sagents_app.services.lease import Held
 from sagents_app.services.ledger import Ledger
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 0.04
 GIVE_UP = (LeaseLost, Conversation.DoesNotExist, OperationalError, InterfaceError)
 """After these the run is not this worker's to end: it writes nothing more."""
@@ -201,8 +202,8 @@ class Recorder:
         await asyncio.sleep(FLUSH_SECONDS)
         try:
             await self._flush()
-        except Exception as error:  # noqa: BLE001  # raised by whatever comes next
-            self.failure = self.failure or error
+        except Exception:  # kept in `failure`, or put back for the next write to fail on
+            logger.debug("a flush of run %s failed", self._run.pk, exc_info=True)
 
     async def _flush(self) -> None:
         if self._deltas:
@@ -215,7 +216,12 @@ class Recorder:
         Raises:
             LeaseLost: somebody else drives the conversation.
         """
-        return await undisturbed(self._recorded(write))
+        recorded = asyncio.ensure_future(self._recorded(write))
+        try:
+            return await asyncio.shield(recorded)
+        except asyncio.CancelledError:
+            await asyncio.gather(recorded, return_exceptions=True)  # `failure` keeps what it raised
+            raise
 
     async def _recorded(self, write: Callable[[Ledger], T]) -> T:
         async with self._writing:

@@ -141,19 +141,7 @@ def drive_run(*, run_id: UUID | str) -> None:
         if is_draining():
             queue.send(following)
             return
-        held = None
-        try:
-            claimed = lease.claim_run(following, worker_name())
-            if claimed is None:
-                return
-            run, held = claimed
-            following = _drive(run, held)
-        except GIVE_UP as lost:
-            logger.warning("run %s is not ours to end: %s", following, lost)
-            if held is not None:
-                _let_go(held)
-            return
-        lease.forget(held)
+        following = _claim_and_drive(following)
 
 
 def close_connections() -> None:
@@ -188,11 +176,33 @@ def _has_work(conversation: Conversation) -> bool:
     return not is_answer or last.get("status", "complete") != "complete"
 
 
+def _claim_and_drive(run_id: UUID) -> UUID | None:
+    held, ended = None, False
+    try:
+        claimed = lease.claim_run(run_id, worker_name())
+        if claimed is None:
+            return None
+        run, held = claimed
+        following = _drive(run, held)
+        ended = True
+        return following
+    except GIVE_UP as lost:
+        logger.warning("run %s is not ours to end: %s", run_id, lost)
+    except Exception:  # the attempts are counted, so this ends in an error row at the latest
+        logger.exception("run %s could not be ended; another attempt will follow", run_id)
+    finally:
+        if held is not None:
+            lease.forget(held)
+            if not ended:
+                _let_go(held)
+    return None
+
+
 def _let_go(held: lease.Held) -> None:
     try:
         lease.release(held)
     except GIVE_UP:
-        lease.forget(held)
+        logger.warning("the lease of %s runs out by itself", held.conversation_id)
 
 
 def _drive(run: Run, held: lease.Held) -> UUID | None:

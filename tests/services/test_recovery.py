@@ -18,7 +18,15 @@ from sagents_app.engine.deltas import FinishDelta, TextDelta
 from sagents_app.engine.middlewares import HumanInTheLoop
 from sagents_app.engine.modes import pipeline
 from sagents_app.engine.steps import call_model, continue_or_done
-from sagents_app.models import Conversation, Event, Interrupt, Run, SavedState, ToolExecution
+from sagents_app.models import (
+    Conversation,
+    DisplayMessage,
+    Event,
+    Interrupt,
+    Run,
+    SavedState,
+    ToolExecution,
+)
 from sagents_app.services import conversations, interrupts, lease, live, queue, recovery, runs
 from sagents_app.services import ledger as ledgers
 from sagents_app.services.errors import ConversationBusy, LeaseLost
@@ -236,6 +244,29 @@ def test_a_message_after_a_poisoned_run_finds_a_usable_conversation(settings):
     drive(conversation)
     assert conversation.status == "idle"
     assert history(conversation) == ["U", "A(c1)", "T(c1)", "U", "A"]
+    check_invariants(conversation)
+
+
+def test_a_run_whose_end_cannot_be_written_lets_its_lease_go_and_is_tried_again(settings):
+    """P1, CD-30: whatever goes wrong, nobody holds a conversation for ever."""
+    settings.SAGENTS_MAX_ATTEMPTS = 2
+    register("plain", "Hello.", "Hello.", "Hello.")
+    conversation = begin("plain", person())
+    conversation.refresh_from_db()
+    in_the_way = DisplayMessage.objects.create(
+        conversation=conversation,
+        number=conversation.next_display_number,
+        message_type="system",
+        content_type="notification",
+    )
+    for _ in range(2):
+        drive(conversation)
+        assert conversation.status == "running"
+        assert conversation.lease_token is None
+        assert lease.held() == []
+    in_the_way.delete()
+    drive(conversation)
+    assert conversation.status == "error"
     check_invariants(conversation)
 
 
