@@ -98,7 +98,7 @@ def test_what_fails_is_told_and_can_be_tried_again(site: Site) -> None:
     page = site.person("customer")
     begin(page)
     say(page, "break")
-    expect(page.locator(".failure")).to_contain_text("out of order")
+    expect(page.locator(".failure")).to_contain_text("the agent could not go on")
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".failure")).to_have_count(2)
     say(page, "hello")
