@@ -53,7 +53,8 @@ def test_a_run_is_sent_once_it_is_committed_and_never_before():
         conversation = conversations.create_conversation(agent="plain", owner=owner)
         with transaction.atomic():
             conversations.post_message(conversation=conversation, text="hi", actor=owner)
-            assert consumer.qsize() == 0
+            with pytest.raises(consumer.Empty):
+                consumer.get_nowait()
         message = consumer.get(timeout=5)
         sent.append(message.decode()[1])
         message.ack()
