@@ -137,7 +137,7 @@ async def _stream_one(
             raise
         except Exception as error:
             raise ProtocolError(
-                f"the model's stream failed: {error or type(error).__name__}"
+                f"the model's stream failed: {str(error) or type(error).__name__}"
             ) from error
     if folded.reply is None and folded.finish is None:
         raise ProtocolError("the reply ended without saying that it was finished")

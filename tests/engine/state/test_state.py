@@ -277,9 +277,9 @@ class TestTodos:
 
     def test_todo_is_found_by_its_id(self):
         """S-053: that todo, or None."""
-        state = AgentState(todos=(Todo(42, "answer"),))
+        state = AgentState(todos=(Todo(7, "other"), Todo(42, "answer"), Todo(50, "more")))
         assert state.get_todo(42) == Todo(42, "answer")
-        assert state.get_todo(999) is None
+        assert [state.get_todo(missing) for missing in (1, 41, 43, 999)] == [None] * 4
 
     def test_deleting_a_todo_removes_only_that_one(self):
         """S-054: a missing id changes nothing."""

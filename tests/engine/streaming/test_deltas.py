@@ -441,16 +441,37 @@ async def test_a_stream_that_dies_meets_no_demand() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    [5, [TextDelta("a"), KeyError("boom")], RuntimeError("boom"), [TextDelta(5)]],  # type: ignore[arg-type]
-    ids=["no reply", "an error between deltas", "an error", "no text in a text"],
+    ("given", "error", "expected"),
+    [
+        (5, "the model's stream failed: a reply is a text, a Message, deltas or", ["U"]),
+        ([TextDelta("a"), KeyError("boom")], "the model's stream failed: 'boom'", ["U", "A"]),
+        (RuntimeError("boom"), "the model's stream failed: boom", ["U"]),
+        (RuntimeError(), "the model's stream failed: RuntimeError", ["U"]),
+    ],
+    ids=["no reply", "an error between deltas", "an error", "an error without words"],
 )
-async def test_a_model_that_breaks_the_contract_fails_the_turn_in_words(given: Any) -> None:
-    """L-113, G-112, L-140: odd shapes and other errors become one named failure."""
+async def test_a_model_that_breaks_the_contract_fails_the_turn_in_words(
+    given: Any, error: str, expected: list[str]
+) -> None:
+    """L-113, G-112, L-140: odd shapes and other errors become one named failure of the model.
+
+    A fallback is asked, as after any other, and what was streamed is kept.
+    """
     outcome = await Agent(model=ScriptedModel(given)).execute(asked())
     assert isinstance(outcome, Failed)
-    assert outcome.error.type in ("protocol_error", "step_failed")
-    assert "Traceback" not in str(outcome.error)
+    assert outcome.error.type == "protocol_error"
+    assert str(outcome.error).startswith(error)
+    assert shape(outcome.state) == expected
+    fallen_back = Agent(model=ScriptedModel(given), fallback_models=[ScriptedModel("good")])
+    assert isinstance(await fallen_back.execute(asked()), Completed)
+
+
+async def test_a_delta_that_holds_no_text_fails_the_turn() -> None:
+    """L-113."""
+    deltas: Any = [TextDelta(5)]  # type: ignore[arg-type]  # the mistake
+    outcome = await Agent(model=ScriptedModel(deltas)).execute(asked())
+    assert isinstance(outcome, Failed)
+    assert outcome.error.type == "step_failed"
 
 
 @pytest.mark.parametrize(
