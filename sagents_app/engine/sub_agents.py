@@ -92,7 +92,7 @@ class SubAgent:
     def build(self, parent: Setup) -> Agent:
         """Return the agent that does its tasks."""
         if self.agent is not None:
-            return self.agent
+            return self.agent.with_run_sync(parent.run_sync)
         models = (self.model,) if self.model is not None else parent.models
         return _child(parent, self.name, models, self.system_prompt, self.tools, self.middlewares)
 

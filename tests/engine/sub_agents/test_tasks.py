@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -423,3 +424,17 @@ async def test_a_confidential_sub_agent_tells_only_what_it_spends(confidential: 
     assert bool(inner) is not confidential
     assert all(data["path"] == ["agent", "mailer"] for data in inner)
     assert [event.usage for event in heard if isinstance(event, UsageReported)] == [usage]
+
+
+async def test_an_agent_built_before_runs_its_sync_tools_where_the_host_says() -> None:
+    ran: list[str] = []
+
+    async def run_sync(function: Callable[..., Any], /, **arguments: Any) -> Any:
+        ran.append(arguments["text"])
+        return function(**arguments)
+
+    inner = ScriptedModel(calling(ToolCall("s", "submit", {"text": "x"})), "done")
+    kind = SubAgent(name="mailer", description="d", agent=Agent(model=inner, tools=[submit]))
+    agent = Agent(model=ScriptedModel(calling(task()), "end"), middlewares=[SubAgents([kind])])
+    await run(agent.with_run_sync(run_sync))
+    assert ran == ["x"]

@@ -304,6 +304,10 @@ def source(**fields: str) -> dict[str, str]:
                 "source": source(type="text", media_type="text/plain", data="ha"),
             },
         ),
+        (
+            FilePart(name="b.txt", data=base64.b64encode(b" \n").decode(), mime_type="text/plain"),
+            {"type": "text", "text": "File b.txt is empty."},
+        ),
     ],
 )
 def test_images_and_files_are_blocks_of_users_and_of_results(part: Any, wire: Any) -> None:
@@ -367,3 +371,21 @@ def test_every_history_is_valid_for_the_protocol(
     """Histories that mix providers, in any order and state of repair, are always sendable."""
     options = {"cache": cache, "thinking_budget": budget}
     body(*history, Message.user("go on"), system=system, options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "wire"),
+    [
+        ({}, None),
+        ({"tool_choice": "none", "parallel_tool_calls": False}, {"type": "none"}),
+        ({"tool_choice": "required"}, {"type": "any"}),
+        (
+            {"parallel_tool_calls": False},
+            {"type": "auto", "disable_parallel_tool_use": True},
+        ),
+    ],
+)
+def test_calls_side_by_side_are_forbidden_only_where_there_may_be_any(
+    options: dict[str, Any], wire: dict[str, Any] | None
+) -> None:
+    assert body(Message.user("hi"), options=options, tools=(refund,)).get("tool_choice") == wire

@@ -77,3 +77,8 @@ def test_a_wrong_configuration_is_refused_by_name(given: dict[str, Any], words: 
     with pytest.raises(Misconfigured) as caught:
         AnthropicChat(**{"model_name": "m", **given})
     assert words in str(caught.value)
+
+
+def test_a_budget_for_thinking_fits_below_the_reply() -> None:
+    model = AnthropicChat("m", thinking_budget=1024)
+    assert model.options.thinking_budget == 1024

@@ -177,3 +177,8 @@ def test_an_answer_that_came_at_once_is_a_reply_also_as_a_list() -> None:
 
 def test_counts_that_are_nonsense_are_none() -> None:
     assert token_usage({"promptTokenCount": "x", "thoughtsTokenCount": -2}) == TokenUsage()
+
+
+def test_a_reason_that_is_not_explained_stands_alone() -> None:
+    deltas = decoded(GeminiDecoder(), played(chunk({"text": "a"}, reason="SAFETY")))
+    assert folded(deltas).stop_details == {"finishReason": "SAFETY"}

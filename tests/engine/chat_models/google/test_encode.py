@@ -243,6 +243,10 @@ def test_the_first_turn_and_the_last_are_a_users() -> None:
             },
         ),
         (
+            ImagePart(url="https://example.org/photo"),
+            {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.org/photo"}},
+        ),
+        (
             FilePart(name="a.mp3", data="SUQz", mime_type="audio/mpeg"),
             {"inlineData": {"mimeType": "audio/mpeg", "data": "SUQz"}},
         ),
@@ -279,3 +283,11 @@ def test_every_history_is_valid_for_the_protocol(
 ) -> None:
     """Histories that mix providers, in any order and state of repair, are always sendable."""
     body(*history, Message.user("go on"), system=system, signs_calls=signs_calls)
+
+
+def test_a_signature_that_came_before_everything_goes_back_there() -> None:
+    """B058: on a part of its own, since there is none that it could stand on."""
+    signed = ThinkingPart("", "sig", None, "google")
+    reply = Message("assistant", (signed, TextPart("It is sunny.")), id="m")
+    parts = sent(Message.user("hi"), reply, Message.user("thanks"), signs_calls=True)[1]["parts"]
+    assert parts == [{"text": "", "thoughtSignature": "sig"}, {"text": "It is sunny."}]
