@@ -165,7 +165,7 @@ def _thought(part: ThinkingPart) -> Wire | None:
         return None
     if part.redacted is not None:
         return {"type": "redacted_thinking", "data": part.redacted}
-    if part.signature is None:
+    if not part.signature:
         return None
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 

@@ -206,8 +206,9 @@ def test_thinking_goes_back_byte_for_byte_over_a_pause() -> None:
         ThinkingPart("hm", "sig", provider="google"),
         ThinkingPart("hm", "sig"),
         ThinkingPart("hm", None, provider="anthropic"),
+        ThinkingPart("hm", "", provider="anthropic"),
     ],
-    ids=["another's", "nobody's", "unsigned"],
+    ids=["another's", "nobody's", "unsigned", "signed blank"],
 )
 def test_other_thinking_is_dropped_not_sent_blank(part: ThinkingPart) -> None:
     turns = sent(Message.user("a"), Message.assistant([part, TextPart("A")]), Message.user("b"))
