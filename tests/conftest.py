@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_django
 
 from tests import programs
 
@@ -50,6 +51,22 @@ def _own_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     from sagents_app.services import agents
 
     monkeypatch.setattr(agents, "_registered", dict(agents.registered()))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker
+) -> Iterator[None]:
+    """End the connections that pools' threads still hold, or the database cannot be dropped."""
+    yield
+    from django.db import connection
+
+    if connection.vendor == "postgresql":
+        with django_db_blocker.unblock(), connection.cursor() as cursor:
+            cursor.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
 
 
 @pytest.fixture

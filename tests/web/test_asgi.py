@@ -21,6 +21,8 @@ async def answer_to_connect(application, path, **headers):
     return answer["type"]
 
 
+# A thread that an earlier test used may hold a connection, which any dispatch looks after.
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("headers", [{"origin": "https://elsewhere.example"}, {}])
 async def test_a_socket_from_another_site_is_refused(application, headers):
     answer = await answer_to_connect(application, f"/{SOCKET_PATH}", host="testserver", **headers)
