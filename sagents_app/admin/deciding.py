@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.contrib import messages
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from sagents_app import engine
 from sagents_app.admin import request_page
-from sagents_app.engine import canonical
 from sagents_app.forms import DecisionForm
 from sagents_app.models import Interrupt
 from sagents_app.services import errors, interrupts
-
-
-def form_for(
-    interrupt: Interrupt, data: Mapping[str, Any] | None = None, *, tool: engine.Tool | None = None
-) -> DecisionForm:
-    """Return the form of a request."""
-    proposed = interrupt.arguments
-    if interrupt.kind == Interrupt.Kind.BUDGET:
-        proposed = canonical.dump({"limit": interrupt.payload.get("limit")})
-    return DecisionForm(
-        data,
-        digest=interrupt.digest,
-        allowed=interrupt.allowed_decisions,
-        proposed=proposed,
-        tool=tool,
-    )
 
 
 def decide(

@@ -24,6 +24,7 @@ from sagents_app.admin import access, arguments, bulk, deciding, filters, reques
 from sagents_app.forms import LONGEST_NOTE, DecisionForm
 from sagents_app.models import Interrupt
 from sagents_app.models.conversation import tenant_of
+from sagents_app.presenters import requests
 
 SUMMARIZED = 2_000
 """Characters of the arguments that the list reads."""
@@ -182,7 +183,7 @@ class InterruptAdmin(access.ReadOnlyAdmin):
         if row is None:
             raise Http404
         tool = request_page.find_tool(row)
-        form = deciding.form_for(row, tool=tool) if row.is_pending else None
+        form = requests.decision_form(row, tool=tool, by_field=True) if row.is_pending else None
         return self._page(request, row, form, tool)
 
     @method_decorator(require_POST)
@@ -197,7 +198,7 @@ class InterruptAdmin(access.ReadOnlyAdmin):
             messages.error(request, deciding.absent())
             return self._leave(request)
         tool = request_page.find_tool(row)
-        form = deciding.form_for(row, request.POST, tool=tool)
+        form = requests.decision_form(row, request.POST, tool=tool, by_field=True)
         refusal = deciding.decide(request, row, form) if form.is_valid() else None
         visible = self._row(Interrupt.objects.reviewable_by(request.user), str(pk))
         if visible is None:
