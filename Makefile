@@ -60,7 +60,7 @@ format: $(INSTALLED)
 # Python, so that the lock installs on other machines than the one that made it.
 lock: $(INSTALLED)
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --upgrade --no-config \
-	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command 'make lock' \
+	  --generate-hashes --no-strip-extras --no-emit-index-url --no-annotate --custom-compile-command 'make lock' \
 	  --no-emit-package django-sagents --output-file requirements.lock pyproject.toml
 
 install: $(INSTALLED)
