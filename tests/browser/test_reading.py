@@ -120,11 +120,12 @@ def test_finished_messages_and_requests_are_announced_once(site: Site) -> None:
     expect(page.locator(".assistant_text")).to_be_visible(timeout=20_000)
     say(page, "pay")
     expect(page.locator(".request")).to_be_visible()
-    expect(page.locator("#announcements")).to_have_text("Waiting for a reviewer: Pay")
-    told = page.evaluate("window.told")
-    assert len(told) == 2
-    assert told[0].startswith("word0 word1")
-    assert told[1] == "Waiting for a reviewer: Pay"
+    expect(page.locator("#announcements")).to_contain_text("Waiting for a reviewer: Pay")
+    # What arrives close together is told in one breath; how it falls is the clock's affair.
+    told = " ".join(page.evaluate("window.told"))
+    assert told.startswith("word0 word1")
+    assert told.count("word0 word1") == 1
+    assert told.count("Waiting for a reviewer: Pay") == 1
 
 
 def test_the_whole_chat_works_from_the_keyboard(site: Site) -> None:

@@ -22,7 +22,9 @@ def declared():
 
 def test_the_python_lock_pins_each_package_by_hash_and_names_no_address():
     lock = read("requirements.lock")
-    pins = re.findall(r"^([a-z0-9.-]+)==(?:.*\\\n    --hash=sha256:[0-9a-f]{64})", lock, re.M)
+    pins = re.findall(
+        r"^([a-z0-9.-]+)(?:\[[a-z0-9, -]+\])?==(?:.*\\\n    --hash=sha256:[0-9a-f]{64})", lock, re.M
+    )
     assert len(pins) == len(re.findall(r"^[a-z]", lock, re.M))
     assert declared() <= {pin.lower() for pin in pins}
     assert "://" not in lock
